@@ -169,6 +169,24 @@ def test_weights_that_come_as_an_input():
     np.testing.assert_allclose(after, before, atol=1e-6)
 
 
+def test_rows_of_float64_keep_their_digits():
+    """Which onnxruntime has no convolutions of."""
+
+    def build(builder, x):
+        wide = [np.random.default_rng(2).standard_normal(shape) for shape in ((8, 6, 3), (8, 1))]
+        weights, factors = (relax.const(values, "float64") for values in wide)
+        return builder.emit(
+            relax.op.multiply(builder.emit(relax.op.nn.conv1d(x, weights)), factors)
+        )
+
+    module, _ = module_of(build, (1, 6, LENGTH), dtype="float64")
+    made = rows_as_images(module)
+    assert "nn.conv2d" in names_of(made)
+    x = np.random.default_rng(1).random((1, 6, LENGTH))
+    before, after = (run_on_cpu(m, x)[0] for m in (module, made))
+    np.testing.assert_allclose(after, before, atol=1e-13)
+
+
 @pytest.mark.parametrize("mode", ["constant", "reflect"])
 def test_padding_as_pytorch_has_it(mode):
     def build(builder, x):

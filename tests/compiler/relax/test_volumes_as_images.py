@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tvm import relax
 
 from support.onnx_chains import Chain, assert_right
 from support.onnx_models import run_on_cpu
+from support.relax_models import module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax.fold_constants import fold_constants
 from tvm_vision.compiler.relax.kernel_calls import bindings_of
@@ -53,6 +55,16 @@ def pooled_at_an_edge(net):
     return net.conv(4, (2, 2, 2))
 
 
+def of_bytes(net):
+    """Quantized volumes, whose largest bytes are looked for."""
+    net.conv(8, (3, 3, 3), pads=[1] * 6)
+    scale, zero = net.number(np.float32(0.05)), net.number(np.int8(3))
+    net.add("QuantizeLinear", scale, zero).add(
+        "MaxPool", kernel_shape=[3, 2, 2], pads=[1, 0, 0] * 2
+    )
+    return net.add("DequantizeLinear", scale, zero).conv(4, (1, 3, 3))
+
+
 def gated(net):
     first = net.conv(8, (3, 3, 3), pads=[1] * 6).last
     net.add("GlobalAveragePool").conv(8, (1, 1, 1)).add("Sigmoid").add("Mul", first)
@@ -84,7 +96,7 @@ def upwards(net):
 
 
 NETWORKS = [
-    plain, apart, grouped, pooled, pooled_at_an_edge, gated, joined, normalized, upwards,
+    plain, apart, grouped, pooled, pooled_at_an_edge, of_bytes, gated, joined, normalized, upwards,
 ]  # fmt: skip
 
 
@@ -122,6 +134,22 @@ def test_compiled(build, batch, tmp_path):
 def test_kernels_of_a_processor_are_those_of_images():
     kernels = compile_model(*import_onnx(plain(chain(4)).model()), target="llvm").graph["kernels"]
     assert not any("conv3d" in kernel["function"] for kernel in kernels)
+
+
+def test_volumes_of_float64_keep_their_digits():
+    """Which onnxruntime has no convolutions of."""
+
+    def build(builder, x):
+        weights = np.random.default_rng(2).standard_normal((8, 6, 3, 3, 3))
+        y = builder.emit(relax.op.nn.conv3d(x, relax.const(weights, "float64")))
+        return builder.emit(relax.op.nn.avg_pool3d(y, (2, 2, 2)))
+
+    module, _ = module_of(build, (1, 6, *SIZES), dtype="float64")
+    made = volumes_as_images(module)
+    assert "nn.conv3d" not in names_of(made)
+    x = np.random.default_rng(1).random((1, 6, *SIZES))
+    before, after = (run_on_cpu(m, x)[0] for m in (module, made))
+    np.testing.assert_allclose(after, before, atol=1e-13)
 
 
 def test_networks_without_volumes_stay_as_they_are():

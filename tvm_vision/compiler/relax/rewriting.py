@@ -68,6 +68,11 @@ def constant_of(expr: Any, lookup: Lookup) -> np.ndarray | None:
     return None if source is None else source.transpose(axes)
 
 
+def constant_like(values: np.ndarray) -> Any:
+    """A constant of the values' own type: of float64 ``relax.const`` makes float32."""
+    return relax.const(np.ascontiguousarray(values), str(values.dtype))
+
+
 class Names:
     """What the variables of a function stand for, before it is rewritten, and how often each is
     used: by how many bindings, and as the result."""

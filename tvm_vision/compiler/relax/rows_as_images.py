@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relax
 from tvm.relax.expr_functor import mutator
 
 from .as_images import AsImages, Rule, elementwise, has_any, of_bytes
 from .operators import fixed_shape, operator_of
-from .rewriting import constant_of, rewritten, value_of
+from .rewriting import constant_like, constant_of, rewritten, value_of
 
 OP = relax.op
 _ROW, _IMAGE = "NCW", "NCHW"
@@ -47,7 +46,7 @@ class _Rewriter(AsImages):
         wider = (*shape[:-1], 1, shape[-1])
         value = constant_of(expr, self.lookup_binding)
         if value is not None:
-            return relax.const(np.ascontiguousarray(value.reshape(wider)))
+            return constant_like(value.reshape(wider))
         bytes_ = of_bytes(self, expr)
         if bytes_ is not None:
             return bytes_

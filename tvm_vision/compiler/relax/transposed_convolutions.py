@@ -21,7 +21,7 @@ import tvm
 from tvm import relax
 
 from .operators import fixed_shape, operator_of
-from .rewriting import constant_of, rewritten
+from .rewriting import constant_like, constant_of, rewritten
 
 # Operator -> the convolution, its layouts, and those of the weights of both.
 _CONVOLUTIONS: dict[str, tuple[Callable[..., relax.Expr], str, str, str]] = {
@@ -85,7 +85,7 @@ class _Rewriter(relax.PyExprMutator):
         operator, layout, _, kernel_layout = _CONVOLUTIONS[operator_of(call)]
         phases = self.builder_.emit(
             operator(
-                call.args[0], relax.const(_by_phase(weights, axes)), 1,
+                call.args[0], constant_like(_by_phase(weights, axes)), 1,
                 [axis.before for axis in axes] + [axis.after for axis in axes],
                 1, 1, layout, kernel_layout, layout,
             ),

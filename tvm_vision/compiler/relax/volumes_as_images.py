@@ -19,7 +19,7 @@ from tvm.relax.expr_functor import mutator
 
 from .as_images import AsImages, Rule, elementwise, has_any
 from .operators import fixed_shape
-from .rewriting import constant_of, rewritten
+from .rewriting import constant_like, constant_of, rewritten
 
 OP = relax.op
 _VOLUME, _IMAGE = "NCDHW", "NCHW"
@@ -114,7 +114,7 @@ def _convolution(volumes: _Rewriter, call: Any) -> Any:
     def convolved(image: Any, values: np.ndarray) -> Any:
         padding = [int(attrs.padding[axis]) for axis in (1, 2, 4, 5)]
         return OP.nn.conv2d(
-            image, relax.const(np.ascontiguousarray(values)), strides=list(attrs.strides)[1:],
+            image, constant_like(values), strides=list(attrs.strides)[1:],
             padding=padding, dilation=list(attrs.dilation)[1:], groups=groups,
             data_layout=_IMAGE, kernel_layout="OIHW", out_layout=_IMAGE,
             out_dtype=attrs.out_dtype or None,
@@ -132,19 +132,19 @@ def _weights_of(volumes: _Rewriter, call: Any) -> np.ndarray | None:
     return constant_of(volumes.visit_expr(call.args[1]), volumes.lookup_binding)
 
 
-def _pool(pool: Any, joined: Any, filled: float) -> Rule:
-    """``joined``: of what two images of a window come to. Along the images none are around those
-    that count, unless ``filled`` is what changes nothing."""
+def _pool(pool: Any, joined: Any, around: bool) -> Rule:
+    """``joined``: what the images of a window come to. ``around``: whether images around the volume
+    may be such that change nothing."""
 
     def rule(volumes: _Rewriter, call: Any) -> Any:
         image, attrs = volumes.known(call.args[0]), call.attrs
         layouts = (str(attrs.layout), str(attrs.out_layout or _VOLUME))
         if image is None or layouts != (_VOLUME, _VOLUME):
             return None
-        depth = _Depth(attrs, int(attrs.pool_size[0]), filled)
+        depth = _Depth(attrs, int(attrs.pool_size[0]), _lowest(image) if around else 0.0)
         whole = fixed_shape(call)
         made = depth.images(int(image.ty.shape[0]) + sum(depth.around))
-        if whole is None or whole[2] != made or (any(depth.around) and not filled):
+        if whole is None or whole[2] != made or (any(depth.around) and not around):
             return None
         padding = [int(attrs.padding[axis]) for axis in (1, 2, 4, 5)]
         sizes = (list(numbers)[1:] for numbers in (attrs.pool_size, attrs.strides))
@@ -159,13 +159,19 @@ def _pool(pool: Any, joined: Any, filled: float) -> Rule:
     return rule
 
 
+def _lowest(image: Any) -> float:
+    """The least number of a tensor's type."""
+    dtype = np.dtype(str(image.ty.dtype))
+    return float(np.finfo(dtype).min if dtype.kind == "f" else np.iinfo(dtype).min)
+
+
 def _largest(volumes: _Rewriter, images: Sequence[Any]) -> Any:
     return functools.reduce(lambda a, b: volumes.builder_.emit(OP.maximum(a, b)), images)
 
 
 def _average(volumes: _Rewriter, images: Sequence[Any]) -> Any:
     total = functools.reduce(lambda a, b: volumes.builder_.emit(OP.add(a, b)), images)
-    return OP.multiply(total, relax.const(np.float32(1 / len(images))))
+    return OP.multiply(total, constant_like(np.array(1 / len(images), str(images[0].ty.dtype))))
 
 
 def _binary(volumes: _Rewriter, call: Any) -> Any:
@@ -233,8 +239,8 @@ def _mean_of(volumes: _Rewriter, image: Any) -> Any:
 _RULES: dict[str, Rule] = {
     **elementwise(_binary),
     _CONVOLUTION: _convolution,
-    "relax.nn.max_pool3d": _pool(OP.nn.max_pool2d, _largest, float(np.finfo(np.float32).min)),
-    "relax.nn.avg_pool3d": _pool(OP.nn.avg_pool2d, _average, 0.0),
+    "relax.nn.max_pool3d": _pool(OP.nn.max_pool2d, _largest, around=True),
+    "relax.nn.avg_pool3d": _pool(OP.nn.avg_pool2d, _average, around=False),
     "relax.concat": _concatenation,
     "relax.mean": _mean,
     "relax.variance": _variance,
