@@ -289,6 +289,25 @@ def test_halves_in_blocks():
     assert sum("_c" in kernel for kernel in kernels) >= 4
 
 
+def test_a_normalization_between_layers_stays_in_blocks():
+    """Behind an activation or in front of one, and with what goes around it: nothing is unpacked
+    but at the end."""
+
+    def normalized(builder, y, seed):
+        factors = [constant(seed + n, 20, low=0.5, high=1.5)[0] for n in range(4)]
+        return builder.emit(builder.emit(OP.nn.batch_norm(y, *factors, axis=1))[0])
+
+    def follow(builder, y):
+        y = normalized(builder, builder.emit(OP.nn.relu(y)), 2)
+        around = conv(builder, y, 20, 20, 3, seed=6, groups=20, padding=1)
+        y = builder.emit(OP.add(normalized(builder, around, 7), y))
+        return conv(builder, builder.emit(OP.nn.relu(normalized(builder, y, 11))), 8, 20, seed=15)
+
+    kernels = assert_same(after_convolution(follow), (1, 5, 9, 9), tolerance=1e-4)
+    assert sum("unpack" in kernel for kernel in kernels) == 1
+    assert not any("pack" in kernel.replace("unpack", "") for kernel in kernels)
+
+
 def test_the_layout_keeps_the_names_of_nodes():
     module, signature = import_onnx(NETWORKS["blocks"](64))
     wanted = set()

@@ -1,4 +1,4 @@
-"""Pools whose windows lie partly outside the image, against onnxruntime."""
+"""Pools and convolutions whose windows lie partly outside the image, against onnxruntime."""
 
 import itertools
 from typing import Any
@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from support.conformance.conformance_worker import executor
+from tvm_vision.compiler.relax.kernel_calls import bindings_of
+from tvm_vision.compiler.relax.operators import operator_of
 from tvm_vision.errors import UnsupportedModelError
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -106,3 +108,34 @@ def test_what_onnx_and_onnxruntime_read_in_two_ways_is_refused():
     pool = {"kernel_shape": [2, 2], "dilations": [2, 1], "auto_pad": "SAME_UPPER"}
     with pytest.raises(UnsupportedModelError, match=r"auto_pad SAME_UPPER of dilated.*with pads"):
         import_onnx(pools("MaxPool", 12, [pool], IMAGES[2]))
+
+
+SAME = [
+    ({"strides": [2], "auto_pad": "SAME_LOWER"}, (4, 3, 3)),
+    ({"auto_pad": "SAME_UPPER"}, (4, 3, 4)),
+    ({"strides": [2, 2], "auto_pad": "SAME_UPPER", "kernel_shape": [3, 3]}, (4, 3, 3, 3)),
+    ({"strides": [2, 3], "auto_pad": "SAME_LOWER"}, (4, 3, 2, 5)),
+    ({"strides": [3, 3], "auto_pad": "SAME_UPPER"}, (4, 3, 1, 1)),
+    ({"strides": [2, 2], "auto_pad": "SAME_UPPER", "group": 3}, (6, 1, 7, 7)),
+    ({"strides": [2, 1, 2], "auto_pad": "SAME_UPPER"}, (4, 2, 3, 3, 2)),
+    ({"strides": [1, 2, 2], "auto_pad": "SAME_LOWER", "dilations": [1, 1, 1]}, (4, 2, 2, 4, 3)),
+]
+
+
+@pytest.mark.parametrize(("attributes", "weights"), SAME)
+def test_convolutions_whose_pads_follow_from_their_image(attributes, weights):
+    """Which are pads of a window, and no zeros around the image before it."""
+    shape = IMAGES[len(weights) - 2]
+    numbers = numpy_helper.from_array(RANDOM.standard_normal(weights).astype("float32"), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"], **attributes)],
+        "same",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_empty_tensor_value_info("y")],
+        [numbers],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    module, _ = import_onnx(model)
+    calls = [operator_of(value) for _, value in bindings_of(module["main"])]
+    assert [name for name in calls if name] == [f"relax.nn.conv{len(weights) - 2}d"]
+    compare(model, RANDOM.standard_normal(shape).astype("float32"), "llvm")

@@ -74,6 +74,9 @@ class AsImages(PyExprMutator):
         var, value = binding.var, binding.value
         if operator_of(value) == "relax.nn.batch_norm" and self.known(value.args[0]) is not None:
             self._normalized[var] = self.builder_.emit(_normalized(self, value))
+        if self.known(value) is not None and isinstance(var, relax.DataflowVar):
+            self._images[var] = self._images[value]  # another name
+            return
         found = self._first_of(value)
         rule = self.rules.get(operator_of(value))
         if rule is not None:

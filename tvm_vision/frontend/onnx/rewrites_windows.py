@@ -187,6 +187,26 @@ def max_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(where, 1)
 
 
+def conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Conv whose pads follow from its image, with these said: TVM's importer puts zeros around the
+    image before it, which is an operator by itself."""
+    check_window(node, graph)
+    if not _same(node):
+        return None
+    try:
+        graph.shape(node.input[0])
+        kernel = attribute(node, "kernel_shape") or list(graph.shape(node.input[1])[2:])
+    except Unsupported:  # what an image of open size needs is not known
+        return None
+    dilations = attribute(node, "dilations", [1] * len(kernel))
+    if any(d != 1 < k for d, k in zip(dilations, kernel, strict=True)):
+        return None
+    same = with_attributes(node, kernel_shape=kernel)
+    before, behind = _pads(same, graph)
+    # Unlike a pool's its first window never begins inside.
+    return [with_attributes(same, "auto_pad", pads=[max(size, 0) for size in before + behind])]
+
+
 def _same(node: onnx.NodeProto) -> bool:
     """Whether the pads of a node follow from its image."""
     return str(attribute(node, "auto_pad", "")).startswith("SAME")
@@ -412,7 +432,7 @@ def _sides(node: onnx.NodeProto, graph: GraphEditor, rank: int) -> list[tuple[in
 WINDOW_REWRITES: dict[str, Rewrite] = {
     "AveragePool": average_pool,
     "Col2Im": col2im,
-    "Conv": check_window,
+    "Conv": conv,
     "DeformConv": deform_conv,
     "LpPool": lp_pool,
     "MaxPool": max_pool,

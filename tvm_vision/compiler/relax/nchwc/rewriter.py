@@ -22,7 +22,7 @@ from tvm_vision.topi import nchwc as blocked
 
 from ..kernel_calls import INJECTIVE, OPAQUE, bindings_of
 from ..operators import operator_of
-from ..rewriting import constant_of, rebind
+from ..rewriting import constant_of, rebind, resolve
 from .values import NchwcTensor, Picked
 
 Value = NchwcTensor | Picked | list[Picked]
@@ -140,8 +140,10 @@ class NchwcRewriter(PyExprMutator):
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         var, value = binding.var, binding.value
         self._hint = str(var.name)
-        if isinstance(value, relax.Var) and value in self.known.values:
-            result: Any = self.known.values[value]
+        # Another name, or an item of a tuple that is written out, as behind a normalization.
+        source = resolve(value, self.known.bindings.get)
+        if isinstance(source, relax.Var) and source in self.known.values:
+            result: Any = self.known.values[source]
         else:
             rule = self.rules.get(self.operator(value))
             result = rule(self, value) if rule is not None else None
