@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
+from tvm_vision.compiler.relax.kernel_calls import bindings_of
+from tvm_vision.compiler.relax.operators import operator_of
 from tvm_vision.frontend.signature import Signature, TensorSpec
 
 
@@ -28,6 +30,12 @@ def module_of(build, *shapes, dtype="float32"):
         tuple(_spec(f"x{i}", var.ty) for i, var in enumerate(inputs)),
         tuple(_spec(f"y{i}", field) for i, field in enumerate(fields)),
     )
+
+
+def operators_in(module):
+    """The operators that ``main`` calls, in order, without "relax."; "" for what calls none."""
+    values = (value for _, value in bindings_of(module["main"]))
+    return [operator_of(value).removeprefix("relax.") for value in values]
 
 
 def constant(seed, *shape, low=-1.0, high=1.0):

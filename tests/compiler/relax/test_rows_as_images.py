@@ -8,11 +8,9 @@ from tvm import relax
 
 from support.onnx_chains import Chain, assert_right
 from support.onnx_models import run_on_cpu
-from support.relax_models import constant, module_of
+from support.relax_models import constant, module_of, operators_in
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax.fold_constants import fold_constants
-from tvm_vision.compiler.relax.kernel_calls import bindings_of
-from tvm_vision.compiler.relax.operators import operator_of
 from tvm_vision.compiler.relax.rows_as_images import rows_as_images
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -107,16 +105,12 @@ NETWORKS = [
 ]  # fmt: skip
 
 
-def names_of(module):
-    return [operator_of(value).removeprefix("relax.") for _, value in bindings_of(module["main"])]
-
-
 @pytest.mark.parametrize("build", NETWORKS)
 @pytest.mark.parametrize("batch", [1, 2])
 def test_the_form_is_another_and_results_are_the_same(build, batch):
     net = build(chain(3, batch))
     module = rows_as_images(import_onnx(net.model())[0])
-    assert not [name for name in names_of(module) if "1d" in name]
+    assert not [name for name in operators_in(module) if "1d" in name]
     assert_right(net, lambda x: run_on_cpu(module, x)[0])
 
 
@@ -125,7 +119,7 @@ def test_the_form_is_another_and_results_are_the_same(build, batch):
 )
 def test_nothing_is_reshaped_but_at_the_ends(build):
     module = fold_constants(import_onnx(build(chain(3)).model())[0])
-    names = names_of(rows_as_images(module))
+    names = operators_in(rows_as_images(module))
     ends = 1 + (build is joined)  # whose input is joined, too
     assert names.count("reshape") <= 1 + ends, names
     assert names[0] == names[-2] == "reshape"  # and the last is a name
@@ -164,7 +158,7 @@ def test_weights_that_come_as_an_input():
     module, _ = module_of(build, (1, 4, 9), (5, 4, 3))
     x, w = (np.random.default_rng(1).random(s, "float32") for s in ((1, 4, 9), (5, 4, 3)))
     made = rows_as_images(module)
-    assert "nn.conv2d" in names_of(made)
+    assert "nn.conv2d" in operators_in(made)
     before, after = (run_on_cpu(m, x, w)[0] for m in (module, made))
     np.testing.assert_allclose(after, before, atol=1e-6)
 
@@ -181,7 +175,7 @@ def test_rows_of_float64_keep_their_digits():
 
     module, _ = module_of(build, (1, 6, LENGTH), dtype="float64")
     made = rows_as_images(module)
-    assert "nn.conv2d" in names_of(made)
+    assert "nn.conv2d" in operators_in(made)
     x = np.random.default_rng(1).random((1, 6, LENGTH))
     before, after = (run_on_cpu(m, x)[0] for m in (module, made))
     np.testing.assert_allclose(after, before, atol=1e-13)
@@ -196,7 +190,7 @@ def test_padding_as_pytorch_has_it(mode):
 
     module, _ = module_of(build, (1, 4, 9))
     made = rows_as_images(module)
-    assert names_of(made)[:4] == ["reshape", "nn.conv2d", "nn.pad", "nn.conv2d"]
+    assert operators_in(made)[:4] == ["reshape", "nn.conv2d", "nn.pad", "nn.conv2d"]
     x = np.random.default_rng(1).random((1, 4, 9), "float32")
     before, after = (run_on_cpu(m, x)[0] for m in (module, made))
     np.testing.assert_allclose(after, before, atol=1e-6)

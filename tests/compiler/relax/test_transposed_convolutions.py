@@ -8,9 +8,8 @@ import pytest
 from onnx import helper
 
 from support.onnx_models import make_model, run_on_cpu
+from support.relax_models import operators_in
 from tvm_vision.compiler import compile_model
-from tvm_vision.compiler.relax.kernel_calls import bindings_of
-from tvm_vision.compiler.relax.operators import operator_of
 from tvm_vision.compiler.relax.transposed_convolutions import transposed_convolutions
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -31,8 +30,7 @@ def model_of(kernel, strides, sizes, batch=1, inputs=6, outputs=5, group=1, **op
 def left(model):
     """The module behind the pass, and how many transposed convolutions there are in it."""
     module = transposed_convolutions(import_onnx(model)[0])
-    names = [operator_of(value) for _, value in bindings_of(module["main"])]
-    return module, sum(name.endswith("_transpose") for name in names)
+    return module, sum(name.endswith("_transpose") for name in operators_in(module))
 
 
 def assert_right(model, found, x):

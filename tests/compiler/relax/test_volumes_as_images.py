@@ -9,11 +9,9 @@ from tvm import relax
 
 from support.onnx_chains import Chain, assert_right
 from support.onnx_models import run_on_cpu
-from support.relax_models import module_of
+from support.relax_models import module_of, operators_in
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax.fold_constants import fold_constants
-from tvm_vision.compiler.relax.kernel_calls import bindings_of
-from tvm_vision.compiler.relax.operators import operator_of
 from tvm_vision.compiler.relax.volumes_as_images import volumes_as_images
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -100,22 +98,18 @@ NETWORKS = [
 ]  # fmt: skip
 
 
-def names_of(module):
-    return [operator_of(value).removeprefix("relax.") for _, value in bindings_of(module["main"])]
-
-
 @pytest.mark.parametrize("build", NETWORKS)
 def test_the_form_is_another_and_results_are_the_same(build):
     net = build(chain(3))
     module = volumes_as_images(fold_constants(import_onnx(net.model())[0]))
-    assert "nn.conv3d" not in names_of(module)
+    assert "nn.conv3d" not in operators_in(module)
     assert_right(net, lambda x: run_on_cpu(module, x)[0])
 
 
 @pytest.mark.parametrize("build", [plain, apart, grouped, pooled, joined, normalized])
 def test_axes_are_turned_at_the_ends_alone(build):
     module = fold_constants(import_onnx(build(chain(3)).model())[0])
-    turned = names_of(volumes_as_images(module)).count("permute_dims")
+    turned = operators_in(volumes_as_images(module)).count("permute_dims")
     assert turned == 2 + (build is joined)  # whose input is joined, too
 
 
@@ -146,7 +140,7 @@ def test_volumes_of_float64_keep_their_digits():
 
     module, _ = module_of(build, (1, 6, *SIZES), dtype="float64")
     made = volumes_as_images(module)
-    assert "nn.conv3d" not in names_of(made)
+    assert "nn.conv3d" not in operators_in(made)
     x = np.random.default_rng(1).random((1, 6, *SIZES))
     before, after = (run_on_cpu(m, x)[0] for m in (module, made))
     np.testing.assert_allclose(after, before, atol=1e-13)

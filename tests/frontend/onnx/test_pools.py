@@ -9,8 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from support.conformance.conformance_worker import executor
-from tvm_vision.compiler.relax.kernel_calls import bindings_of
-from tvm_vision.compiler.relax.operators import operator_of
+from support.relax_models import operators_in
 from tvm_vision.errors import UnsupportedModelError
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -136,6 +135,5 @@ def test_convolutions_whose_pads_follow_from_their_image(attributes, weights):
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     module, _ = import_onnx(model)
-    calls = [operator_of(value) for _, value in bindings_of(module["main"])]
-    assert [name for name in calls if name] == [f"relax.nn.conv{len(weights) - 2}d"]
+    assert [name for name in operators_in(module) if name] == [f"nn.conv{len(weights) - 2}d"]
     compare(model, RANDOM.standard_normal(shape).astype("float32"), "llvm")

@@ -7,14 +7,15 @@ gets it back as it was, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator
 
 from .operators import BINARY, UNARY, fixed_shape, operator_of
-from .rewriting import is_constant, rebind, value_of
+from .rewriting import calls_any, is_constant, rebind, rewritten, value_of
 
 OP = relax.op
 Rule = Callable[[Any, Any], Any]
@@ -77,10 +78,8 @@ class AsImages(PyExprMutator):
         if self.known(value) is not None and isinstance(var, relax.DataflowVar):
             self._images[var] = self._images[value]  # another name
             return
-        found = self._first_of(value)
         rule = self.rules.get(operator_of(value))
-        if rule is not None:
-            found = rule(self, value)
+        found = rule(self, value) if rule is not None else self._first_of(value)
         if found is None:
             super().visit_var_binding_(binding)
             return
@@ -139,6 +138,17 @@ def of_bytes(images: AsImages, expr: Any) -> Any:
     return images.builder_.emit(_quantized(images, made, images.made(made.args[0])))
 
 
+def _concatenation(images: AsImages, call: Any) -> Any:
+    if not isinstance(call.args[0], relax.Tuple):
+        return None
+    parts = list(call.args[0].fields)
+    if all(images.known(part) is None for part in parts):
+        return None
+    if not all(map(images.is_one, (call, *parts))):
+        return None
+    return OP.concat([images.image(part) for part in parts], images.axis(int(call.attrs.axis)))
+
+
 def _normalized(images: AsImages, call: Any) -> Any:
     attrs = call.attrs
     return OP.nn.batch_norm(
@@ -148,16 +158,19 @@ def _normalized(images: AsImages, call: Any) -> Any:
     )  # fmt: skip
 
 
-def elementwise(binary: Rule) -> dict[str, Rule]:
-    """Rules of operators that go through all elements alike; ``binary``: of two tensors."""
+def shared_rules(binary: Rule) -> dict[str, Rule]:
+    """Rules that hold for images of whatever was made one; ``binary``: of two tensors element by
+    element."""
     return {
         **{f"relax.{name}": _unary for name in UNARY},
         **dict.fromkeys(QUANTIZATION, _quantization),
         **{f"relax.{name}": binary for name in BINARY},
+        "relax.concat": _concatenation,
     }
 
 
-def has_any(mod: Any, operators: set[str]) -> bool:
-    """Whether ``main`` calls one of some operators."""
-    blocks = mod["main"].body.blocks
-    return any(operator_of(b.value) in operators for block in blocks for b in block.bindings)
+def in_images(mod: tvm.IRModule, rewriter: type[Any], operators: Collection[str]) -> tvm.IRModule:
+    """``main`` as a rewriter makes it; the module itself where none of some operators is called."""
+    if not calls_any(mod, operators):
+        return mod
+    return relax.transform.DeadCodeElimination()(rewritten(mod, rewriter(mod)))

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,11 @@ class Names:
     def uses(self, expr: Any) -> int:
         """How often an expression is used; names of what ``resolve`` sees through count as that."""
         return self._uses[resolve(expr, self.lookup)]
+
+
+def calls_any(mod: tvm.IRModule, operators: Collection[str]) -> bool:
+    """Whether ``main`` calls one of some operators."""
+    return any(operator_of(value) in operators for _, value in bindings_of(mod["main"]))
 
 
 def rebind(mutator: Any, var: relax.Var, expr: Any) -> None:

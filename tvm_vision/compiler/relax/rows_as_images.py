@@ -14,9 +14,9 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import mutator
 
-from .as_images import AsImages, Rule, elementwise, has_any, of_bytes
+from .as_images import AsImages, Rule, in_images, of_bytes, shared_rules
 from .operators import fixed_shape, operator_of
-from .rewriting import constant_like, constant_of, rewritten, value_of
+from .rewriting import constant_like, constant_of, value_of
 
 OP = relax.op
 _ROW, _IMAGE = "NCW", "NCHW"
@@ -25,9 +25,7 @@ _ROW, _IMAGE = "NCW", "NCHW"
 def rows_as_images(mod: tvm.IRModule) -> tvm.IRModule:
     """``main`` with two-dimensional convolutions and pools for those of one axis; the module itself
     where it has none."""
-    if not has_any(mod, _CONVOLUTIONS):
-        return mod
-    return relax.transform.DeadCodeElimination()(rewritten(mod, _Rewriter(mod)))
+    return in_images(mod, _Rewriter, _CONVOLUTIONS)
 
 
 @mutator
@@ -125,15 +123,6 @@ def _binary(rows: _Rewriter, call: Any) -> Any:
     return relax.Call(call.op, [rows.operand(argument) for argument in call.args], call.attrs)
 
 
-def _concatenation(rows: _Rewriter, call: Any) -> Any:
-    if not isinstance(call.args[0], relax.Tuple):
-        return None
-    parts, axis = list(call.args[0].fields), int(call.attrs.axis)
-    if all(rows.known(part) is None for part in parts) or not all(map(fixed_shape, parts)):
-        return None
-    return OP.concat([rows.image(part) for part in parts], rows.axis(axis))
-
-
 def _padding(rows: _Rewriter, call: Any) -> Any:
     image, attrs = rows.known(call.args[0]), call.attrs
     if image is None:
@@ -158,12 +147,11 @@ def _reduction(reduction: Any) -> Rule:
 
 _CONVOLUTIONS = {"relax.nn.conv1d", "relax.nn.conv1d_transpose"}
 _RULES: dict[str, Rule] = {
-    **elementwise(_binary),
+    **shared_rules(_binary),
     "relax.nn.conv1d": _convolution(OP.nn.conv2d, "OI"),
     "relax.nn.conv1d_transpose": _convolution(OP.nn.conv2d_transpose, "IO"),
     "relax.nn.max_pool1d": _pool(OP.nn.max_pool2d),
     "relax.nn.avg_pool1d": _pool(OP.nn.avg_pool2d),
     "relax.nn.pad": _padding,
-    "relax.concat": _concatenation,
     **{f"relax.{name}": _reduction(getattr(OP, name)) for name in ("mean", "max", "min", "sum")},
 }

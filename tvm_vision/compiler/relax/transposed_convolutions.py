@@ -21,7 +21,7 @@ import tvm
 from tvm import relax
 
 from .operators import fixed_shape, operator_of
-from .rewriting import constant_like, constant_of, rewritten
+from .rewriting import calls_any, constant_like, constant_of, rewritten
 
 # Operator -> the convolution, its layouts, and those of the weights of both.
 _CONVOLUTIONS: dict[str, tuple[Callable[..., relax.Expr], str, str, str]] = {
@@ -33,8 +33,11 @@ _CONVOLUTIONS: dict[str, tuple[Callable[..., relax.Expr], str, str, str]] = {
 def transposed_convolutions(mod: tvm.IRModule, least: int = 2) -> tvm.IRModule:
     """``main`` with convolutions for dense transposed ones of ``least`` axes and more whose weights
     are constants."""
+    operators = {name for name, (_, data, *_) in _CONVOLUTIONS.items() if len(data) >= 2 + least}
+    if not calls_any(mod, operators):
+        return mod
     rewriter = _Rewriter(mod)
-    rewriter.least = least
+    rewriter.operators = operators
     return rewritten(mod, rewriter)
 
 
@@ -70,7 +73,7 @@ class _Axis:
 
 @relax.expr_functor.mutator
 class _Rewriter(relax.PyExprMutator):
-    least: int
+    operators: set[str]
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         self._name = str(binding.var.name)
@@ -78,9 +81,9 @@ class _Rewriter(relax.PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        axes = _axes_of(call)
+        axes = _axes_of(call) if operator_of(call) in self.operators else None
         weights = constant_of(call.args[1], self.lookup_binding) if axes else None
-        if axes is None or weights is None or len(axes) < self.least:
+        if axes is None or weights is None:
             return call
         operator, layout, _, kernel_layout = _CONVOLUTIONS[operator_of(call)]
         phases = self.builder_.emit(
@@ -112,13 +115,10 @@ class _Rewriter(relax.PyExprMutator):
 
 
 def _axes_of(call: Any) -> list[_Axis] | None:
-    """The axes of a dense transposed convolution with some stride, of real numbers; None for
-    anything else."""
-    name = operator_of(call)
-    if name not in _CONVOLUTIONS:
-        return None
+    """The axes of a transposed convolution that is dense, with some stride and of real numbers;
+    None for another one."""
     attrs = call.attrs
-    _, layout, kernel_layout, _ = _CONVOLUTIONS[name]
+    _, layout, kernel_layout, _ = _CONVOLUTIONS[operator_of(call)]
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or layout))
     image, weights, result = (fixed_shape(e) for e in (*call.args, call))
     if layouts != (layout, kernel_layout, layout) or not (image and weights and result):

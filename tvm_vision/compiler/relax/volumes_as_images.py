@@ -17,9 +17,9 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import mutator
 
-from .as_images import AsImages, Rule, elementwise, has_any
+from .as_images import AsImages, Rule, in_images, shared_rules
 from .operators import fixed_shape
-from .rewriting import constant_like, constant_of, rewritten
+from .rewriting import constant_like, constant_of
 
 OP = relax.op
 _VOLUME, _IMAGE = "NCDHW", "NCHW"
@@ -29,9 +29,7 @@ _CONVOLUTION = "relax.nn.conv3d"
 def volumes_as_images(mod: tvm.IRModule) -> tvm.IRModule:
     """``main`` with two-dimensional convolutions and pools for those of three axes of one volume;
     the module itself where it has none."""
-    if not has_any(mod, {_CONVOLUTION}):
-        return mod
-    return relax.transform.DeadCodeElimination()(rewritten(mod, _Rewriter(mod)))
+    return in_images(mod, _Rewriter, {_CONVOLUTION})
 
 
 @mutator
@@ -201,16 +199,6 @@ def _binary(volumes: _Rewriter, call: Any) -> Any:
     return relax.Call(call.op, operands, call.attrs)
 
 
-def _concatenation(volumes: _Rewriter, call: Any) -> Any:
-    if not isinstance(call.args[0], relax.Tuple):
-        return None
-    parts, axis = list(call.args[0].fields), int(call.attrs.axis) % 5
-    unknown = all(volumes.known(part) is None for part in parts)
-    if axis == 0 or unknown or not all(map(volumes.is_one, parts)):
-        return None
-    return OP.concat([volumes.image(part) for part in parts], volumes.axis(axis))
-
-
 def _mean(volumes: _Rewriter, call: Any) -> Any:
     image = _whole(volumes, call)
     return None if image is None else _mean_of(volumes, image)
@@ -237,11 +225,10 @@ def _mean_of(volumes: _Rewriter, image: Any) -> Any:
 
 
 _RULES: dict[str, Rule] = {
-    **elementwise(_binary),
+    **shared_rules(_binary),
     _CONVOLUTION: _convolution,
     "relax.nn.max_pool3d": _pool(OP.nn.max_pool2d, _largest, around=True),
     "relax.nn.avg_pool3d": _pool(OP.nn.avg_pool2d, _average, around=False),
-    "relax.concat": _concatenation,
     "relax.mean": _mean,
     "relax.variance": _variance,
 }
