@@ -14,7 +14,7 @@ from support.networks import NETWORKS, Builder, reference
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.graph.lower import lower_to_graph
-from tvm_vision.compiler.relax.channels_last import calls_of, channels_last, transposes
+from tvm_vision.compiler.relax.channels_last import channels_last, convolutions_of, transposes
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -33,8 +33,23 @@ def small_network(builder, x):
     return [e, builder.emit(OP.mean(d, [2, 3]))]
 
 
-def results(layout, precision, image):
-    module, signature = module_of(small_network, image.shape)
+def volumes(builder, x):
+    """Convolutions of three axes, dense, strided, in groups and of one row, pools, a mean."""
+    w0, w1 = constant(0, 8, 5, 3, 3, 3)[0], constant(1, 8, 1, 1, 3, 3)[0]
+    w2, w3 = constant(2, 6, 16, 3, 1, 1)[0], constant(4, 4, 6, 1, 1, 1)[0]
+    bias = constant(3, 1, 8, 1, 1, 1)[0]
+    a = builder.emit(OP.nn.relu(OP.add(OP.nn.conv3d(x, w0, (1, 2, 2), 1), bias)))
+    b = builder.emit(OP.clip(OP.nn.conv3d(a, w1, padding=(0, 1, 1), groups=8), 0.0, 6.0))
+    c = builder.emit(OP.concat([OP.nn.max_pool3d(b, 3, 1, padding=1), a], axis=1))
+    d = builder.emit(OP.nn.conv3d(c, w2, padding=(1, 0, 0)))
+    return [builder.emit(OP.nn.conv3d(d, w3)), builder.emit(OP.mean(d, [2, 3, 4]))]
+
+
+CASES = [(small_network, (1, 5, 11, 13)), (volumes, (1, 5, 4, 7, 9))]
+
+
+def results(network, layout, precision, image):
+    module, signature = module_of(network, image.shape)
     compiled = compile_model(module, signature, target="vulkan", precision=precision, layout=layout)
     executor = executor_of(compiled)
     executor.set_input(0, image)
@@ -44,23 +59,25 @@ def results(layout, precision, image):
 
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("fp16", 5e-3)])
-def test_both_layouts_give_the_same(precision, tolerance):
-    image = np.random.default_rng(0).standard_normal((1, 5, 11, 13)).astype("float32")
+@pytest.mark.parametrize(("network", "shape"), CASES)
+def test_both_layouts_give_the_same(network, shape, precision, tolerance):
+    image = np.random.default_rng(0).standard_normal(shape).astype("float32")
     for found, expected in zip(
-        results("nhwc", precision, image), results("nchw", "fp32", image), strict=True
-    ):
+        results(network, "nhwc", precision, image), results(network, "nchw", "fp32", image),
+        strict=True,
+    ):  # fmt: skip
         assert found.shape == expected.shape
         np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
 
 
-def test_axes_turn_only_at_the_ends():
-    module, _ = module_of(small_network, (1, 5, 11, 13))
+@pytest.mark.parametrize(("network", "shape"), CASES)
+def test_axes_turn_only_at_the_ends(network, shape):
+    module, _ = module_of(network, shape)
     transposed = channels_last(module)
     assert transposes(module) == 0
-    assert (
-        transposes(transposed) == 2
-    )  # the image and the resized output; the mean has no such axes
-    assert {str(c.attrs.data_layout) for c in calls_of(transposed, "relax.nn.conv2d")} == {"NHWC"}
+    assert transposes(transposed) == 2  # the image and an output; the mean has no such axes
+    layouts = {str(call.attrs.data_layout) for call in convolutions_of(transposed)}
+    assert layouts == {"NHWC" if len(shape) == 4 else "NDHWC"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tvm import relax
 
 from support.relax_models import constant, module_of
-from tvm_vision.compiler.relax.channels_last import calls_of
+from tvm_vision.compiler.relax.channels_last import convolutions_of
 from tvm_vision.compiler.relax.layout_choice import layout_on_gpu, microseconds_gained
 
 RESULTS = Path(__file__).resolve().parents[3] / "benchmarks" / "results"
@@ -39,18 +39,29 @@ def test_each_part_counts_in_one_direction(kind, worse):
     assert (more < microseconds_gained(**row)) == worse
 
 
-@pytest.mark.parametrize(("rows", "turned"), [(1, False), (16, True)])
-def test_rows_keep_their_order_where_nobody_measured(rows, turned):
+@pytest.mark.parametrize(
+    ("size", "measured", "turned"),
+    [
+        ((1, 64), False, False),
+        ((16, 64), False, True),
+        ((4, 16, 16), False, True),
+        ((4, 1, 64), False, True),
+        ((1, 1, 64), False, False),
+        ((16, 64), True, True),
+        ((4, 16, 16), True, True),
+    ],
+)
+def test_rows_keep_their_order_where_nobody_measured(size, measured, turned):
     """Dense convolutions one after the other, whose ends are turned."""
-    size, kernel = (1, 16, rows, 64), (min(rows, 3), 3)
+    kernel = [min(axis, 3) for axis in size]
+    convolve = relax.op.nn.conv3d if len(size) == 3 else relax.op.nn.conv2d
 
     def build(builder, x):
         for seed in range(12):
             weights = constant(seed, 16, 16, *kernel)[0]
-            padding = [kernel[0] // 2, 1]
-            x = builder.emit(relax.op.nn.conv2d(x, weights, padding=padding))
+            x = builder.emit(convolve(x, weights, padding=[k // 2 for k in kernel]))
         return x
 
-    module, _ = module_of(build, size)
-    made = layout_on_gpu(module, "auto", matrices=True, measured=False)
-    assert (str(calls_of(made, "relax.nn.conv2d")[0].attrs.data_layout) == "NHWC") == turned
+    module, _ = module_of(build, (1, 16, *size))
+    made = layout_on_gpu(module, "auto", matrices=True, measured=measured)
+    assert str(convolutions_of(made)[0].attrs.data_layout).endswith("C") == turned

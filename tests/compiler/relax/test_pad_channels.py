@@ -39,6 +39,18 @@ def test_only_what_is_turned_gets_more_channels(channels, padded):
     assert read_channels(pad_channels(channels_last(module))) == [padded, 8, 7]
 
 
+def test_volumes_get_more_channels_too():
+    def build(builder, x):
+        return builder.emit(OP.nn.conv3d(x, constant(0, 8, 3, 3, 3, 3)[0], 1, 1))
+
+    module, _ = module_of(build, (1, 3, 4, 9, 11))
+    (call,) = calls_of(pad_channels(channels_last(module)), "relax.nn.conv3d")
+    assert [[int(size) for size in value.ty.shape] for value in call.args] == [
+        [1, 4, 9, 11, 4],
+        [3, 3, 3, 4, 8],
+    ]
+
+
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize("channels", [1, 3, 5])
 def test_results_are_the_same(channels):

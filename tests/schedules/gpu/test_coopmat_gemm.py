@@ -43,21 +43,22 @@ from tvm_vision.vulkan.codegen import build, spirv
 GOLDEN = Path(__file__).with_name("golden") / "cooperative_matrices.comp"
 
 
-KERNELS = {"NHWC": "HWIO", "NCHW": "OIHW"}  # layouts of images, and of weights beside them
+# Layouts of images, and of weights beside them.
+KERNELS = {"NHWC": "HWIO", "NCHW": "OIHW", "NDHWC": "DHWIO"}
+DEPTH = 3  # of volumes
 LAYOUTS = pytest.mark.parametrize("layout", list(KERNELS))
 
 
 def convolution(
     channels: int, size: int, filters: int, kernel: int, stride: int = 1, *, layout: str = "NHWC"
 ) -> Any:
-    of = {"N": 1, "H": size, "W": size, "C": channels}
-    of_kernel = {"H": kernel, "W": kernel, "I": channels, "O": filters}
+    of = {"N": 1, "D": DEPTH, "H": size, "W": size, "C": channels}
+    of_kernel = {"D": kernel, "H": kernel, "W": kernel, "I": channels, "O": filters}
+    convolve = relax.op.nn.conv3d if "D" in layout else relax.op.nn.conv2d
 
     def build_it(x: Any, w: Any, b: Any) -> Any:
         kernel_layout = KERNELS[layout]
-        y = relax.op.nn.conv2d(
-            x, w, stride, kernel // 2, data_layout=layout, kernel_layout=kernel_layout
-        )
+        y = convolve(x, w, stride, kernel // 2, data_layout=layout, kernel_layout=kernel_layout)
         return relax.op.nn.relu(relax.op.add(y, b))
 
     bias = tuple(filters if axis == "C" else 1 for axis in layout)
@@ -227,6 +228,8 @@ EMULATED = [
     # 81 rows: the second tile's last subtiles have none.
     ((16, 9, 20, 1, 1), CoopmatTile(64, 32, 16, 2, 1, subtiles=True), "NHWC"),
     ((34, 6, 36, 1, 1), CoopmatTile(32, 32, 16, 1, 2, split_k=2, subtiles=True), "NCHW"),
+    ((16, 5, 20, 3, 2), CoopmatTile(16, 16, 16, 1, 1), "NDHWC"),
+    ((4, 4, 16, 3, 1), CoopmatTile(16, 32, 32, 1, 2), "NDHWC"),
 ]
 
 
@@ -292,10 +295,12 @@ def _check(
 
 
 def _convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int) -> np.ndarray:
-    """Convolution NHWC, HWIO, padded by half the kernel; bias and ReLU."""
+    """Convolution NHWC, HWIO, or NDHWC, DHWIO, padded by half the kernel; bias and ReLU."""
     x, w, b = (value.astype("float64") for value in (x, w, b))
-    kernel, pad = w.shape[0], w.shape[0] // 2
-    x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    windows = sliding_windows(x, (kernel, kernel), (1, 2))
-    windows = windows[:, ::stride, ::stride]
-    return np.maximum(np.einsum("nyxchw,hwco->nyxo", windows, w) + b, 0)
+    kernel, pad, axes = w.shape[0], w.shape[0] // 2, w.ndim - 2
+    x = np.pad(x, ((0, 0), *[(pad, pad)] * axes, (0, 0)))
+    windows = sliding_windows(x, (kernel,) * axes, tuple(range(1, axes + 1)))
+    strides = (slice(None), *[slice(None, None, stride)] * axes)
+    windows = windows[strides]
+    y = np.tensordot(windows, w, ((*range(axes + 2, 2 * axes + 2), axes + 1), range(axes + 1)))
+    return np.maximum(y + b, 0)

@@ -1,4 +1,5 @@
-"""Channels last: convolutions on NHWC tensors, so that what a thread fetches at once lies together.
+"""Channels last: convolutions on NHWC and NDHWC tensors, so that what a thread fetches at once lies
+together.
 
 In NCHW the neighbours of a pixel's channel are other pixels, and whether they exist (padding) and
 where they lie (strides) is decided one by one. In NHWC they are the other channels of the same
@@ -22,17 +23,21 @@ from .rewriting import is_constant, rewritten
 
 _CONVOLUTIONS = {
     "relax.nn.conv2d": ["NHWC", "HWIO"],
+    "relax.nn.conv3d": ["NDHWC", "DHWIO"],
+}
+_LAYOUTS = {
+    **_CONVOLUTIONS,
     # Which TVM would turn along, and has no kernel for then.
     "relax.nn.conv2d_transpose": ["NCHW", "IOHW"],
 }
 
 
 def channels_last(mod: tvm.IRModule) -> tvm.IRModule:
-    """``main`` with its two-dimensional convolutions, and what stands between them, in NHWC."""
+    """``main`` with its convolutions of two and three axes, and what stands between them, so."""
     return tvm.transform.Sequential(
         [
             _pass("ActivationsAsMaxima", _Activations),
-            relax.transform.ConvertLayout(_CONVOLUTIONS),
+            relax.transform.ConvertLayout(_LAYOUTS),
             relax.transform.Normalize(),
             relax.transform.EliminateCommonSubexpr(),
             relax.transform.DeadCodeElimination(),
@@ -47,9 +52,14 @@ def transposes(mod: tvm.IRModule) -> int:
     return sum(not is_constant(source, bound.get) for source in turned)
 
 
-def calls_of(mod: tvm.IRModule, operator: str) -> list[relax.Call]:
-    """The calls of an operator in ``main``."""
-    return [value for _, value in bindings_of(mod["main"]) if operator_of(value) == operator]
+def calls_of(mod: tvm.IRModule, *operators: str) -> list[relax.Call]:
+    """The calls of some operators in ``main``."""
+    return [value for _, value in bindings_of(mod["main"]) if operator_of(value) in operators]
+
+
+def convolutions_of(mod: tvm.IRModule) -> list[relax.Call]:
+    """The calls in ``main`` of what ``channels_last`` turns."""
+    return calls_of(mod, *_CONVOLUTIONS)
 
 
 @relax.expr_functor.mutator

@@ -16,7 +16,7 @@ from tvm.target import Target
 from tvm_vision.schedules.cpu.processor import vector_lanes
 
 from ...errors import UnsupportedModelError
-from .channels_last import calls_of, channels_last, transposes
+from .channels_last import channels_last, convolutions_of, transposes
 from .operators import is_int8
 from .pad_channels import pad_channels
 
@@ -81,7 +81,7 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bo
     memory holds up what is not dense, and what is of one row, which gains nothing then and pays for
     the turns at its ends (benchmarks/static.md).
     """
-    convolutions = calls_of(transposed, "relax.nn.conv2d")
+    convolutions = convolutions_of(transposed)
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
     own = transposes(mod)
     within = transposes(transposed) - own - ends
@@ -92,7 +92,7 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bo
         )
         return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
     # Two convolutions of one pixel each: to few channels, and back to all.
-    gates = sum(int(call.ty.shape[1]) * int(call.ty.shape[2]) == 1 for call in convolutions) // 2
+    gates = sum(math.prod(_sizes(call)[1:-1]) == 1 for call in convolutions) // 2
     dense = sum(_multiplications(call) for call in convolutions if int(call.attrs.groups) == 1)
     grouped = sum(map(_multiplications, convolutions)) - dense
     return microseconds_gained(dense, grouped, gates, within - own) >= 0
@@ -105,20 +105,24 @@ def microseconds_gained(dense: int, grouped: int, gates: int, turns: int) -> flo
     return DENSE_GAIN * dense - lost
 
 
+def _sizes(value: relax.Expr) -> list[int]:
+    return [int(size) for size in value.ty.shape]
+
+
 def _rows(call: relax.Call) -> int:
     """Of what a convolution with channels last reads or of its window, whichever are more."""
-    return max(int(call.args[0].ty.shape[1]), int(call.args[1].ty.shape[0]))
+    image, window = (_sizes(argument) for argument in call.args)
+    return max(math.prod(image[1:-2]), math.prod(window[:-3]))
 
 
 def _multiplications(call: relax.Call) -> int:
     """Of a convolution with channels last."""
-    results = [int(size) for size in call.ty.shape]
-    weights = [int(size) for size in call.args[1].ty.shape]
+    results, weights = _sizes(call), _sizes(call.args[1])
     return math.prod(results) * math.prod(weights) // results[-1]
 
 
 def _mostly_of_bytes(mod: tvm.IRModule) -> bool:
-    convolutions = calls_of(mod, "relax.nn.conv2d")
+    convolutions = convolutions_of(mod)
     return 2 * sum(map(is_int8, convolutions)) > len(convolutions)
 
 

@@ -28,8 +28,8 @@ class _Padding(relax.PyExprMutator):
         missing = -channels % VECTOR
         if missing == 0 or not self._is_transposed(image):
             return call
-        image = self._padded(image, 3, missing)
-        weights = self._padded(weights, 2, missing)
+        image = self._padded(image, image.ty.ndim - 1, missing)
+        weights = self._padded(weights, weights.ty.ndim - 2, missing)
         return self.builder_.normalize(
             relax.Call(call.op, [image, weights], call.attrs, call.ty_args)
         )
@@ -45,11 +45,11 @@ class _Padding(relax.PyExprMutator):
 
 
 def _is_dense_channels_last(call: relax.Call) -> bool:
-    if operator_of(call) != "relax.nn.conv2d" or is_int8(call):
+    if operator_of(call) not in ("relax.nn.conv2d", "relax.nn.conv3d") or is_int8(call):
         return False
     attrs = call.attrs
     layouts = (attrs.data_layout, attrs.kernel_layout, int(attrs.groups))
-    return layouts == ("NHWC", "HWIO", 1)
+    return layouts in (("NHWC", "HWIO", 1), ("NDHWC", "DHWIO", 1))
 
 
 def pad_channels(mod: tvm.IRModule) -> tvm.IRModule:
