@@ -35,7 +35,7 @@ from ..whole_files import write_whole
 from .graph.bound_kernels import bound_kernels
 from .graph.concat_in_place import concat_axes, concat_in_place, keep_apart
 from .graph.fuse_data_movement import fuse_data_movement
-from .graph.guard_indices import guard_indices
+from .graph.guard_indices import guarded
 from .graph.lower import lower_to_graph
 from .graph.reorder import in_levels
 from .graph.short_names import short_names
@@ -75,6 +75,7 @@ from .relax.widen_fp16 import widen_fp16
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
 from .tir.exact_casts import cancel_casts
+from .tir.whole_tensors import whole_tensors
 
 RELAX, GRAPH, TIR = "relax", "graph", "tir"
 
@@ -256,6 +257,14 @@ def _on_graph(change: Callable[[StaticGraph], StaticGraph]) -> Callable[[Compila
     return run
 
 
+def _on_functions(change: Callable[[Any], Any]) -> Callable[[Compilation], None]:
+    def run(network: Compilation) -> None:
+        functions = network.graph.functions
+        network.graph.functions = {name: change(of) for name, of in functions.items()}
+
+    return run
+
+
 def _bound_kernels(network: Compilation) -> None:
     network.graph = bound_kernels(network.graph, network.limits.tensors)
 
@@ -376,7 +385,8 @@ PHASES: tuple[Phase, ...] = (
     Phase("fuse_tir", RELAX, _fuse_tir, 2),
     # Kernels over tensors.
     Phase("lower", GRAPH, _lower),
-    Phase("guard_indices", GRAPH, _on_graph(guard_indices)),
+    Phase("whole_tensors", GRAPH, _on_functions(whole_tensors)),
+    Phase("guard_indices", GRAPH, _on_functions(guarded)),
     Phase("bound_kernels", GRAPH, _bound_kernels),
     Phase("find_concats", GRAPH, _find_concats),
     Phase("convert_fp16", GRAPH, _convert_fp16, 0, lambda n: n.fp16),

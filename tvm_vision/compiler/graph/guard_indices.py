@@ -15,14 +15,6 @@ import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.ir import prim
 
-from .static_graph import StaticGraph
-
-
-def guard_indices(graph: StaticGraph) -> StaticGraph:
-    """The same graph, its functions guarded."""
-    graph.functions = {name: guarded(function) for name, function in graph.functions.items()}
-    return graph
-
 
 def guarded(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """``function`` with guards where data decides about places; the same object where nowhere."""

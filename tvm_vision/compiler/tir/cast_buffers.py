@@ -32,7 +32,7 @@ def narrowable(func: tirx.PrimFunc) -> list[bool]:
     """
     if not _is_plain(func):
         return [False] * len(func.params)
-    uses, bits = _Uses(func.body), _taken_for_bits(func.body)
+    uses, bits = Uses(func.body), _taken_for_bits(func.body)
     return [_is_fp32(p) and uses.are_ordinary(p) and p not in bits for p in func.params]
 
 
@@ -81,7 +81,7 @@ def _is_plain(func: tirx.PrimFunc) -> bool:
     return not odd
 
 
-class _Uses:
+class Uses:
     """How often each buffer in a body is loaded, stored, a region and allocated, and there at all.
 
     By handles: a variable of Python is another one at each place, and to compare two asks for what
@@ -123,7 +123,7 @@ class _Uses:
 
 def _loaded_params(func: tirx.PrimFunc, positions: Collection[int]) -> set[int]:
     """Those of ``positions`` whose buffers are both stored and loaded: sums, mostly."""
-    uses = _Uses(func.body)
+    uses = Uses(func.body)
     chosen = {i: func.params[i].__chandle__() for i in positions}
     return {i for i, of in chosen.items() if uses.stores[of] and uses.loads[of]}
 
@@ -207,7 +207,7 @@ def _exact_intermediates(func: tirx.PrimFunc) -> list[Any]:
     inside = [buffer for buffer in func.body.block.alloc_buffers if _is_fp32(buffer)]
     if not inside:
         return []
-    uses = _Uses(func.body)
+    uses = Uses(func.body)
     stores: dict[Any, list[Any]] = {}
 
     def note(node: Any) -> None:
