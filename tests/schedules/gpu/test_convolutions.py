@@ -149,4 +149,5 @@ def test_halves_are_added_up_in_float32() -> None:
     def build(x: Any, w: Any) -> Any:
         return NN.conv2d(x, w, padding=1, out_dtype="float32")
 
-    assert check(build, [image, weights], expected, 1e-3) == ["contraction"]
+    (template,) = check(build, [image, weights], expected, 1e-3)
+    assert template in ("contraction", "coopmat_gemm")

@@ -78,3 +78,22 @@ def test_numbers_half_way_between_two_steps(body: Callable[..., Any], vector: in
     )
     wanted = np.rint(body(x, *NUMBERS, np.where)).astype(np.int32)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("vector", [1, 4])
+def test_halves_and_back_are_rounded(vector: int) -> None:
+    """Every number of fp16, what lies half way to the next and beside that; and by arithmetic:
+    NVIDIA's compiler takes two conversions that undo each other for none."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    halves = np.append(halves[np.isfinite(halves)], [65536, -65536, np.inf, -np.inf])
+    ordered = np.unique(halves.astype(np.float32))
+    between = ((ordered[1:].astype("float64") + ordered[:-1]) / 2).astype(np.float32)
+    beside = [np.nextafter(between, np.float32(way)) for way in (-np.inf, np.inf)]
+    tiny = np.float32([1e-8, -1e-8, 2.0**-25, 2.0**-126, 3e38, -3e38, 65519.99, 65520])
+    x = np.concatenate([ordered, between, *beside, tiny])
+    x = np.append(x[np.isfinite(x)], np.zeros(-np.isfinite(x).sum() % 4, np.float32))
+    found = lowering.evaluate(
+        lambda v: v.astype("float16").astype("float32"), x, dtype="float32", vector=vector
+    )
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(found, x.astype(np.float16).astype(np.float32))

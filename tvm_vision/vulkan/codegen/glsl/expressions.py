@@ -316,6 +316,13 @@ class ExpressionPrinter(NarrowingPrinter):
         source = type_of(inner)
         if source == INT64 and of != INT64 and self.analysis.narrowable(inner):
             inner = self.to_32_bits(inner)
+        if type(inner) is prim.Cast and (type_of(inner.value), source.scalar, of.scalar) == (
+            of, types.FLOAT16, types.FLOAT32
+        ):  # fmt: skip
+            # NVIDIA's compiler takes a conversion there and back for none.
+            rounds = self.prelude.call("half", of.scalar)
+            value = self.atomic(self.visit(inner.value))
+            return lanewise(of, lambda x: Code(f"{rounds}({x})"), value)
         return self.convert(self.visit(inner), of)
 
     def convert(self, value: Value, of: Type) -> Value:

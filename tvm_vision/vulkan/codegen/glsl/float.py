@@ -245,6 +245,17 @@ def _trigonometry(parts: tuple[str, str, str], terms: int) -> dict[str, str]:
 
 
 SINGLE = {
+    # To the nearest number of fp16, ties to even: from 65520 on infinite, below 2^-14 multiples of
+    # 2^-24.
+    "half": """
+float tv_half(float x) {
+  uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu, sign = bits & 0x80000000u;
+  if (size >= 0x7f800000u) return x;
+  if (size >= 0x477ff000u) return uintBitsToFloat(sign | 0x7f800000u);
+  uint small = floatBitsToUint(roundEven(abs(x) * 16777216.0) / 16777216.0);
+  uint large = (size + 0xfffu + ((size >> 13) & 1u)) & 0xffffe000u;
+  return uintBitsToFloat(sign | (size < 0x38800000u ? small : large));
+}""",
     **_trigonometry(("1.5703125", "4.837512969970703125e-4", "7.5497899548918821e-8"), 5),
     "atan": _ATAN.replace("SERIES", horner("z", _odd(9, -1))),
     # Both halves are computed: among neighbours there are some of either.
