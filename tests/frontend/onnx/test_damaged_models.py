@@ -44,8 +44,10 @@ def with_stride(value, operator="Conv"):
 
 @pytest.mark.parametrize("operator", ["Conv", "MaxPool", "AveragePool", "LpPool"])
 def test_what_ends_shape_inference_is_named(operator):
+    """Releases of onnx since 1.20 do not end, and the node is refused behind them."""
     message = refusal(with_stride(0, operator))
-    assert f"dies (SIGFPE) of {operator} '{operator}_0' (strides [0, 0], kernel_sh" in message
+    ends = f"dies (SIGFPE) of {operator} '{operator}_0' (strides [0, 0], kernel_sh"
+    assert ends in message or f"{operator} (strides of [0, 0]) at '{operator}_0'" in message
 
 
 def test_the_next_model_after_one_that_ends_the_tools():

@@ -1,5 +1,7 @@
 """Tensors without elements within a network: each operator on them as onnxruntime, or refused."""
 
+import re
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -125,7 +127,16 @@ def test_as_onnxruntime(pieces, shape):
     ids=lambda value: getattr(value, "op_type", ""),
 )
 def test_what_is_left_is_one_line_with_a_remedy(step, constants):
-    """What TVM divides by zero for, which ends the process, or has an error of its own for."""
+    """What TVM divides by zero for, which ends the process, or has an error of its own for; newer
+    releases of onnxsim fold a convolution of nothing to zeros."""
     shape = (1, *FLAT) if step.op_type == "Conv" else FLAT
-    with pytest.raises(UnsupportedModelError, match="no elements.*: (use|pass)"):
-        import_onnx(model_of({"piece": ([step], constants)}, shape))
+    model = model_of({"piece": ([step], constants)}, shape)
+    try:
+        imported = import_onnx(model)
+    except UnsupportedModelError as refused:
+        assert re.search("no elements.*: (use|pass)", str(refused))
+        return
+    assert step.op_type == "Conv"
+    x = np.ones(shape, np.float32)
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(executor(imported, "llvm")(x)[0], wanted)

@@ -1,4 +1,8 @@
-"""Which pixel is nearest, at every small size and factor, is decided as onnxruntime does."""
+"""Which pixel is nearest, at every small size and factor, is decided as onnxruntime does.
+
+What lies half way between two pixels, as far as single precision can tell, either of them may be:
+onnxruntime has changed its mind since 1.28.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from packaging.version import Version
 
 from tvm_vision.frontend.onnx.resize import AxisResize, nearest_indices
 
@@ -14,6 +19,7 @@ COORDINATES = (
 )  # fmt: skip
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 BEFORE, AFTER = range(1, 17), range(1, 33)
+NEWER = Version(onnxruntime.__version__) >= Version("1.28")
 
 
 @pytest.mark.parametrize("nearest", ROUNDINGS)
@@ -50,7 +56,10 @@ def test_places_are_those_of_onnxruntime(coordinates, nearest):
         size, scale = rows[name]
         after = found.shape[1]
         # onnxruntime copies what keeps its size, and so does the rewriting.
-        ours = nearest_indices(AxisResize(size, after, scale, coordinates, nearest))
-        if after != size and ours.tolist() != found[0].tolist():
+        axis = AxisResize(size, after, scale, coordinates, nearest)
+        differ = nearest_indices(axis) != found[0]
+        if NEWER and nearest.startswith("round"):
+            differ &= np.abs(axis.sources() % 1.0 - 0.5) > 1e-5
+        if after != size and differ.any():
             wrong.append(name)
     assert len(rows) > 900 and not wrong

@@ -1,12 +1,14 @@
 """Pools and convolutions whose windows lie partly outside the image, against onnxruntime."""
 
 import itertools
+import operator as operators
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from packaging.version import Version
 
 from support.conformance.conformance_worker import executor
 from support.relax_models import operators_in
@@ -15,6 +17,7 @@ from tvm_vision.frontend.onnx.load import import_onnx
 
 RANDOM = np.random.default_rng(5)
 IMAGES = {1: (2, 3, 11), 2: (2, 3, 9, 8), 3: (1, 2, 7, 6, 5)}
+NEWER = Version(onnxruntime.__version__) >= Version("1.29")
 PARTIAL: list[dict[str, Any]] = [
     {"kernel_shape": [2], "strides": [2], "ceil_mode": 1},
     {"kernel_shape": [3], "strides": [2], "pads": [1, 0], "ceil_mode": 1, "dilations": [2]},
@@ -32,6 +35,13 @@ PARTIAL: list[dict[str, Any]] = [
     {"kernel_shape": [3, 3, 2], "strides": [1, 1, 2], "dilations": [2, 2, 2]},
     {"kernel_shape": [2, 2, 1], "strides": [2, 2, 2], "pads": [1] * 2 + [0, 1, 1, 0]},
 ]
+
+
+def pads_below_zero(pool):
+    """Whether windows of the same number as steps may need less than there is: newer releases of
+    onnxruntime refuse to take maxima then."""
+    skips = any(map(operators.lt, pool["kernel_shape"], pool.get("strides", [])))
+    return skips and pool.get("auto_pad", "").startswith("SAME")
 
 
 def pools(operator, opset, attributes, shape, dtype=TensorProto.FLOAT):
@@ -79,6 +89,7 @@ def test_windows_that_lie_partly_outside(operator, opset, each, rank, target):
         and not (
             values == (1,) and operator == "AveragePool" and len(set(pool.get("pads", []))) > 1
         )
+        and not (operator == "MaxPool" and NEWER and pads_below_zero(pool))
     ]
     x = RANDOM.standard_normal(IMAGES[rank]).astype(np.float32)
     compare(pools(operator, opset, attributes, x.shape), x, target)

@@ -89,8 +89,8 @@ def test_halves_and_back_are_rounded(vector: int) -> None:
     ordered = np.unique(halves.astype(np.float32))
     between = ((ordered[1:].astype("float64") + ordered[:-1]) / 2).astype(np.float32)
     beside = [np.nextafter(between, np.float32(way)) for way in (-np.inf, np.inf)]
-    tiny = np.float32([1e-8, -1e-8, 2.0**-25, 2.0**-126, 3e38, -3e38, 65519.99, 65520])
-    x = np.concatenate([ordered, between, *beside, tiny])
+    ends = np.array([1e-8, -1e-8, 2.0**-25, 2.0**-126, 3e38, -3e38, 65519.99, 65520], "float32")
+    x = np.concatenate([ordered, between, *beside, ends])
     x = np.append(x[np.isfinite(x)], np.zeros(-np.isfinite(x).sum() % 4, np.float32))
     found = lowering.evaluate(
         lambda v: v.astype("float16").astype("float32"), x, dtype="float32", vector=vector

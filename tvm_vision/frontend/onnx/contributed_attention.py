@@ -59,7 +59,8 @@ class _Builder(LayerBuilder):
 
     def looking_back(self, q: str, k: str, window: int = -1, before: str = "") -> str:
         """What is added to scores so that a query sees no key behind its own, which is as far from
-        the last key as the query is from the last query, and of those before only ``window``.
+        the last key as the query is from the last query, and of them all only the last ``window``:
+        as onnxruntime has it since 1.24, which showed one more before on processors.
 
         before: how many keys are before the first query's own, of each batch, where those are less
         than all.
@@ -72,7 +73,7 @@ class _Builder(LayerBuilder):
         keys = self.places(k, 2, [0])
         hidden = self("Less", queries, keys)
         if window > 0:
-            first = self("Sub", queries, np.array(window, np.int64))
+            first = self("Sub", queries, np.array(window - 1, np.int64))
             hidden = self("Or", hidden, self("Less", keys, first))
         return self("Where", hidden, self.number(MASKED), self.number(0))
 

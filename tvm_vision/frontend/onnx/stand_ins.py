@@ -2,8 +2,8 @@
 
 onnxsim reads, hashes and writes all of a model several times over: of ViT-B/16, 330 MB, that is
 25 s of a processor. It never looks at the values of most weights, those of convolutions and
-products that nothing folds, but to find equal ones. So a few bytes that are equal where the weights
-are stand for them, and equal ones are found here.
+products that nothing folds, but to find equal ones. So inputs of the same names stand for them,
+and equal ones are found here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any
 
 import onnx
+from onnx import helper
 
 from .tools import bare
 
@@ -31,65 +32,80 @@ _SUMMANDS = frozenset({"Add", "Sub"})
 _BEHIND = _BEFORE | _SUMMANDS
 # They follow from types alone.
 MEASURES = frozenset({"Shape", "Size"})
-# The passes of onnxsim that read weights of products: one looks for equal ones among all, one makes
-# the products of one value, as queries, keys and values are, to one product, and would read far
-# behind the bytes of a stand-in.
+# The passes of onnxsim that look at weights of products: one looks for equal ones among all, one
+# makes the products of one value, as queries, keys and values are, to one product of theirs.
 READING = ("eliminate_duplicate_initializer", "fuse_qkv")
-# Bytes of a stand-in, elements of every type; weights of fewer than LEAST stay.
-_STAND_IN = 16
-LEAST = 1 << 12
+LEAST = 1 << 12  # bytes: weights of fewer stay
 # Bytes; a summand for each channel has fewer.
 MOST_OF_SUMMANDS = 1 << 16
 
 
-@dataclass(frozen=True)
-class Away:
-    """A weight, and the bytes that stand for it, equal where weights are."""
+def with_stand_ins(
+    model: onnx.ModelProto,
+) -> tuple[onnx.ModelProto, dict[str, onnx.TensorProto]]:
+    """A model with inputs in place of its large weights that nothing reads, the first of equal ones
+    for all, and these weights by name.
 
-    whole: onnx.TensorProto
-    bytes: bytes
-
-
-def with_stand_ins(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, Away]]:
-    """A model with stand-ins for its large weights that nothing reads, and these weights by name.
-
-    The first is not changed, and may be the same object. A tool that does read one finds fewer
-    bytes than its shape asks for, and fails.
+    The first is not changed, and may be the same object.
     """
     names = _unread(model.graph)
     if not names:
         return model, {}
-    light, away = bare(model), {}
+    light, twins = bare(model), {}
+    first: dict[tuple[Any, ...], onnx.TensorProto] = {}
     for tensor in model.graph.initializer:
         if tensor.name in names:
-            digest = hashlib.blake2b(tensor.raw_data, digest_size=_STAND_IN).digest()
-            away[tensor.name] = Away(tensor, digest)
-            light.graph.initializer.append(_stand_in(away[tensor.name]))
-        else:
-            # ``append`` would make a message of it, which has at most 2 GB.
-            light.graph.initializer.add().CopyFrom(tensor)
+            kept = first.setdefault(_content(tensor), tensor)
+            twins[tensor.name] = kept.name
+            continue
+        # ``append`` would make a message of it, which has at most 2 GB.
+        light.graph.initializer.add().CopyFrom(tensor)
+    away = {tensor.name: tensor for tensor in first.values()}
+    for name, tensor in away.items():
+        stands = helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
+        light.graph.input.append(stands)
+    _rename(light.graph, twins)
     return light, away
 
 
-def put_back(model: onnx.ModelProto, away: Mapping[str, Away]) -> bool:
+def put_back(model: onnx.ModelProto, away: Mapping[str, onnx.TensorProto]) -> bool:
     """Put weights in the places of their stand-ins, in the model itself, and one in the place of
     equal ones.
 
-    False where something has become of a stand-in, or one is gone: what stands in its place was
-    made of its bytes, and the model is good for nothing then.
+    False where something reads a stand-in that is none of the products and convolutions it was of:
+    with numbers it would have been folded.
     """
-    kept = {(tensor.raw_data, tuple(tensor.dims)) for tensor in model.graph.initializer}
-    if any((each.bytes, tuple(each.whole.dims)) not in kept for each in away.values()):
-        return False
-    _join_twins(model.graph)
-    for tensor in model.graph.initializer:
-        each = away.get(tensor.name)
-        if each is None:
-            continue
-        if tensor.raw_data != each.bytes or list(tensor.dims) != list(each.whole.dims):
-            return False
-        tensor.raw_data = each.whole.raw_data
+    graph = model.graph
+    used = set()
+    for node in graph.node:
+        plain = not node.domain and node.op_type in _PRODUCTS | _CONVOLUTIONS
+        for place, name in enumerate(node.input):
+            if name in away:
+                if not (plain and place == 1):
+                    return False
+                used.add(name)
+    _join_twins(graph)
+    kept = [value for value in graph.input if value.name not in away]
+    del graph.input[:]
+    graph.input.extend(kept)
+    for name, tensor in away.items():
+        if name in used:
+            graph.initializer.add().CopyFrom(tensor)
     return True
+
+
+def _content(tensor: onnx.TensorProto) -> tuple[int, tuple[int, ...], bytes]:
+    """What is equal where weights are."""
+    digest = hashlib.blake2b(tensor.raw_data, digest_size=16).digest()
+    return tensor.data_type, tuple(tensor.dims), digest
+
+
+def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Give nodes other inputs, in the graph itself."""
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            if names.get(name, name) != name:
+                node.input[place] = names[name]
 
 
 def _join_twins(graph: onnx.GraphProto) -> None:
@@ -103,26 +119,12 @@ def _join_twins(graph: onnx.GraphProto) -> None:
         kept = first.setdefault(nameless.SerializeToString(deterministic=True), tensor)
         if kept is not tensor:
             names[tensor.name] = kept.name
-    for node in graph.node:
-        for place, name in enumerate(node.input):
-            if name in names:
-                node.input[place] = names[name]
+    _rename(graph, names)
     kept_tensors = list(first.values())
     if names:
         del graph.initializer[:]
         for tensor in kept_tensors:
             graph.initializer.add().CopyFrom(tensor)
-
-
-def _stand_in(away: Away) -> onnx.TensorProto:
-    tensor = away.whole
-    return onnx.TensorProto(
-        name=tensor.name,
-        dims=tensor.dims,
-        data_type=tensor.data_type,
-        doc_string=tensor.doc_string,
-        raw_data=away.bytes,
-    )
 
 
 def _unread(graph: onnx.GraphProto) -> set[str]:
