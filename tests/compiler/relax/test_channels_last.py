@@ -140,7 +140,7 @@ def test_what_cannot_be_turned_stays_as_it_is(network, monkeypatch):
     kernels, _ = kernels_of(module, Target(MATRIX_GPU), precision="fp16")
     assert lower_to_graph(kernels).kernels
 
-    def gives_up(mod):
+    def gives_up(mod, shuffles):
         raise tvm.error.InternalError("Invalid SLayout")
 
     monkeypatch.setattr("tvm_vision.compiler.relax.layout_choice.channels_last", gives_up)

@@ -20,6 +20,7 @@ from tvm.ir.prim import expr as prim
 from .kernel_calls import bindings_of
 from .operators import operator_of
 from .rewriting import is_constant, rewritten
+from .shuffles import Shuffles, with_stand_ins
 
 _CONVOLUTIONS = {
     "relax.nn.conv2d": ["NHWC", "HWIO"],
@@ -32,13 +33,16 @@ _LAYOUTS = {
 }
 
 
-def channels_last(mod: tvm.IRModule) -> tvm.IRModule:
-    """``main`` with its convolutions of two and three axes, and what stands between them, so."""
+def channels_last(mod: tvm.IRModule, shuffles: bool = False) -> tvm.IRModule:
+    """``main`` with its convolutions of two and three axes, and what stands between them, so;
+    shuffles: also channels that are dealt out."""
+    mod = with_stand_ins(mod) if shuffles else mod
     return tvm.transform.Sequential(
         [
             _pass("ActivationsAsMaxima", _Activations),
             relax.transform.ConvertLayout(_LAYOUTS),
             relax.transform.Normalize(),
+            _pass("ShufflesAgain", Shuffles),
             relax.transform.EliminateCommonSubexpr(),
             relax.transform.DeadCodeElimination(),
         ]

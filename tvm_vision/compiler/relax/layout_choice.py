@@ -45,7 +45,8 @@ def layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool, measured: bool
     if layout == "nchw" or (layout == "auto" and not matrices and not _mostly_of_bytes(mod)):
         return mod
     try:
-        transposed = channels_last(mod)
+        # Between convolutions of halves shuffles gain nothing with their channels last: they stay.
+        transposed = channels_last(mod, shuffles=_mostly_of_bytes(mod))
     except tvm.error.InternalError as error:
         # TVM's pass gives up on some selections and reshapes of more than four axes.
         if layout == "auto":
