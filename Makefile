@@ -37,7 +37,7 @@ ROS_WHEELS := $(filter x86_64,$(shell uname -m))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock faults fuzz kills validation validation-newest thread-sanitizer clean distclean system force
+.PHONY: help demo demo-classifier test test-full ros no-ros-wheels ros-demo lint wheel elsewhere bench static-drivers test-driver lock faults fuzz kills validation validation-newest newest thread-sanitizer clean distclean system force
 
 help:
 	@echo "make demo       find balls, goalposts, robots and the field in images and a clip"
@@ -58,6 +58,7 @@ help:
 	@echo "make lock       write requirements.lock, sbom.cdx.json and the list of dependencies anew"
 	@echo "make validation  run the backend's tests under GPU-assisted validation, too"
 	@echo "make validation-newest  run them under the newest validation layer and lavapipe that Debian has"
+	@echo "make newest     run the front end's tests with the newest onnx, onnxsim and onnxruntime"
 	@echo "make thread-sanitizer  load and run networks in threads under ThreadSanitizer"
 	@echo "make clean      remove what was built; 'make distclean' removes $(VENV) too"
 
@@ -127,6 +128,13 @@ validation: $(NATIVE)
 # The same but for GPU-assisted validation, under the newest layer and lavapipe of Debian.
 validation-newest: $(NATIVE)
 	@$(BIN)/python scripts/newest_layer.py -m pytest -q tests/vulkan tests/runtime $(PYTEST_ARGS)
+
+# constraints.txt has what every Python of ours has; pip gives users the newest that pyproject.toml allows.
+NEWEST := build/newest
+NEWEST_OF = onnx onnxsim onnxruntime
+newest: $(NATIVE)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target $(NEWEST) $(NEWEST_OF)
+	@PYTHONPATH=$(CURDIR)/$(NEWEST) $(PYTEST) tests/frontend tests/evaluate tests/exporters tests/cli $(PYTEST_ARGS)
 
 # Some minutes the first time: backend, executor and runner are built for ThreadSanitizer.
 thread-sanitizer: $(NATIVE)

