@@ -65,3 +65,29 @@ def test_rows_keep_their_order_where_nobody_measured(size, measured, turned):
     module, _ = module_of(build, (1, 16, *size))
     made = layout_on_gpu(module, "auto", matrices=True, measured=measured)
     assert str(convolutions_of(made)[0].attrs.data_layout).endswith("C") == turned
+
+
+@pytest.mark.parametrize(("channels", "turned"), [(64, True), (4, False)])
+def test_bytes_of_dense_convolutions_pay_for_turns_within(channels, turned):
+    """As in a U-Net: between its convolutions images grow by turns that have no layout."""
+
+    def convolved(builder, x, outputs, seed):
+        inputs = int(x.ty.shape[1])
+        weights = np.random.default_rng(seed).integers(-9, 9, (outputs, inputs, 3, 3))
+        weights = relax.const(weights.astype("int8"), "int8")
+        sums = builder.emit(relax.op.nn.conv2d(x, weights, padding=1, out_dtype="int32"))
+        return builder.emit(relax.op.astype(sums, "int8"))
+
+    def build(builder, x):
+        for seed in range(3):
+            size = int(x.ty.shape[2])
+            x = convolved(builder, x, 4 * channels, seed)
+            x = builder.emit(relax.op.reshape(x, (1, channels, 2, 2, size, size)))
+            x = builder.emit(relax.op.permute_dims(x, [0, 1, 4, 2, 5, 3]))
+            x = builder.emit(relax.op.reshape(x, (1, channels, 2 * size, 2 * size)))
+            x = convolved(builder, x, channels, seed)
+        return x
+
+    module, _ = module_of(build, (1, channels, 8, 8), dtype="int8")
+    made = layout_on_gpu(module, "auto", matrices=False, measured=False)
+    assert {str(call.attrs.data_layout)[-1] == "C" for call in convolutions_of(made)} == {turned}

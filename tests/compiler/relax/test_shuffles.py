@@ -107,7 +107,7 @@ def blocks_of_bytes() -> onnx.ModelProto:
 def test_bytes_lie_side_by_side_between_shuffles() -> None:
     model = blocks_of_bytes()
     module, signature = import_onnx(model)
-    made = compile_model(module, signature, target="vulkan", int8="on")
+    made = compile_model(module, signature, target="vulkan", int8="on", layout="nhwc")
     shapes = [value.shape for value in made.params.values()]
     assert shapes.count((3, 3, 1, 8)) == 4  # those of channels by themselves, channels last
     x = np.random.default_rng(1).standard_normal((1, 16, 8, 8)).astype("float32")

@@ -230,3 +230,26 @@ def test_a_file_of_the_newest_format_is_quantized_by_an_older_onnxruntime(tmp_pa
     model.ir_version = onnx.IR_VERSION
     onnx.save(model, tmp_path / "new.onnx")
     assert plain_onnx(tmp_path / "new.onnx", {}).ir_version < onnx.IR_VERSION
+
+
+def test_values_that_hardly_differ_have_steps_too():
+    """Of a layer that ignores its image, between two that do not: they fill no histogram."""
+    random = np.random.default_rng(4)
+    weights = [random.standard_normal((8, n, 1, 1)).astype(np.float32) for n in (3, 8, 8)]
+    weights[1] *= 1e-8
+    constants = [numpy_helper.from_array(value, f"w{i}") for i, value in enumerate(weights)]
+    constants.append(numpy_helper.from_array(np.ones(8, np.float32), "b"))
+    nodes = [
+        helper.make_node("Conv", ["input", "w0"], ["a"], "first"),
+        helper.make_node("Conv", ["a", "w1", "b"], ["c"], "even"),
+        helper.make_node("Mul", ["a", "c"], ["d"], "product"),
+        helper.make_node("Conv", ["d", "w2"], ["y"], "last"),
+    ]
+    image = helper.make_tensor_value_info("input", TensorProto.FLOAT, (1, 3, 8, 8))
+    plain = network(nodes, image, {"y": TensorProto.FLOAT}, constants)
+    told: list[str] = []
+    made = quantized(plain, samples(2, 8), tell=told.append)
+    assert "calibrating by all values: those of a tensor hardly differ" in told
+    x = samples(2, 8)[0]["input"]
+    (found,), (exact,) = as_written(made, x), as_written(plain, x)
+    assert np.abs(found - exact).max() < 0.05 * np.abs(exact).max()

@@ -28,10 +28,14 @@ DENSE_GAIN = 40e-9  # a multiplication of a dense convolution
 GROUPS_LOSE = 100e-9  # one of a convolution in groups, depthwise ones too
 GATE_LOSES = 2.5
 TURN_LOSES = 2.0  # a kernel that turns axes
+# Of bytes, as static models of integrated GPUs have it (benchmarks/static.md), which lose most: a
+# multiplication of a dense convolution in the model's order, where each byte is found by itself.
+BYTES_GAIN = 1000e-9
+TURN_OF_BYTES_LOSES = 20.0
 # Elsewhere.
 TURNS_PAY = 6  # convolutions that gain what a change of layout costs
 FEW = 8  # convolutions, with less of which a network is mostly something else
-DENSE_PAYS = 1.25  # most convolutions for each dense one, of bytes or where there are few
+DENSE_PAYS = 1.25  # most convolutions for each dense one
 
 
 def layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool, measured: bool) -> tvm.IRModule:
@@ -77,8 +81,9 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bo
     vectors for dense convolutions. What is measured is added up (benchmarks/schedules.md): these
     gain by each multiplication; convolutions in groups lose, gates (squeeze-excite) do, whose means
     over the image have few threads then, and so does each turn of axes that the network's own order
-    needs not, a kernel by itself. Of bytes, and with few convolutions, dense ones must prevail, and
-    axes be turned at the network's ends alone; so must they on devices that nobody measured: their
+    needs not, a kernel by itself. Of bytes dense ones gain so much that they pay for turns within a
+    network, those of a U-Net for example. With few convolutions dense ones must prevail, and axes
+    be turned at the network's ends alone; so must they on devices that nobody measured: their
     memory holds up what is not dense, and what is of one row, which gains nothing then and pays for
     the turns at its ends (benchmarks/static.md).
     """
@@ -86,15 +91,14 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bo
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
     own = transposes(mod)
     within = transposes(transposed) - own - ends
-    if not measured or len(convolutions) < FEW or _mostly_of_bytes(mod):
-        dense = sum(
-            (int(call.attrs.groups) == 1 and _rows(call) > 1) or is_int8(call)
-            for call in convolutions
-        )
-        return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * dense
+    dense = sum(_multiplications(call) for call in convolutions if int(call.attrs.groups) == 1)
+    if _mostly_of_bytes(mod):
+        return BYTES_GAIN * dense >= TURN_OF_BYTES_LOSES * within
+    if not measured or len(convolutions) < FEW:
+        count = sum(int(call.attrs.groups) == 1 and _rows(call) > 1 for call in convolutions)
+        return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * count
     # Two convolutions of one pixel each: to few channels, and back to all.
     gates = sum(math.prod(_sizes(call)[1:-1]) == 1 for call in convolutions) // 2
-    dense = sum(_multiplications(call) for call in convolutions if int(call.attrs.groups) == 1)
     grouped = sum(map(_multiplications, convolutions)) - dense
     return microseconds_gained(dense, grouped, gates, within - own) >= 0
 

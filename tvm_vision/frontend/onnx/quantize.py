@@ -49,6 +49,9 @@ ACTIVATIONS = frozenset(
 LEAST_OPSET, NEW_OPSET = 13, 17
 # How the range of an activation is chosen -> onnxruntime's name for it.
 CALIBRATIONS = {"percentile": "Percentile", "minmax": "MinMax", "entropy": "Entropy"}
+# What numpy says of values that lie closer together than a histogram of them has bins for: of
+# networks that ignore their image, mostly.
+NO_BINS = "Too many bins"
 
 Arrays = Mapping[str, np.ndarray]
 Tell = Callable[[str], object]
@@ -228,16 +231,16 @@ def _by_onnxruntime(
         raise InputError(
             "onnxruntime quantizes, and it is not installed: pip install onnxruntime"
         ) from None
-    reader = _Reader(samples, tell)
     # onnxruntime leaves its temporary files where it is killed.
     with ScratchFolder() as folder, temporary_files_in(folder), _quiet():
         source, target = folder / "plain.onnx", folder / "quantized.onnx"
         onnx.save(plain, source)
-        try:
+
+        def quantize_by(calibration: str) -> onnx.ModelProto:
             quantize_static(
                 str(source),
                 str(target),
-                reader,
+                _Reader(samples, tell),
                 quant_format=QuantFormat.QDQ,
                 per_channel=True,
                 # Of int8, no kernel of onnxruntime cuts sums short as it does for uint8 on
@@ -250,6 +253,15 @@ def _by_onnxruntime(
                 extra_options={"CalibStridedMinMax": 1},
             )
             return onnx.load(target)
+
+        try:
+            try:
+                return quantize_by(calibration)
+            except ValueError as error:
+                if NO_BINS not in str(error):
+                    raise
+                tell("calibrating by all values: those of a tensor hardly differ")
+                return quantize_by("minmax")
         except Exception as error:  # onnxruntime raises every kind there is
             raise UnsupportedModelError(
                 f"onnxruntime cannot quantize the network ({first_line(error)}): check that it runs"
