@@ -51,13 +51,13 @@ def check(
 ) -> None:
     """Compare a package with onnxruntime, or with LiteRT.
 
-    MODEL is the ONNX or TFLite file that PACKAGE was made from. LiteRT runs TFLite files where it
-    is installed (pip install ai-edge-litert), else onnxruntime the ONNX model made of them. Prints
-    the error of each output; the exit code is 1 where one is above the tolerance. Where a network
-    finds boxes or classes of pixels it also prints, for --image or the images of the demo, how far
-    these are the same: boxes of a score above 0.3 within a pixel of the network's input, and
-    99.9 % of the mask, for fp16 99 %; for quantized networks nine boxes of ten within three
-    pixels, and 99 %.
+    MODEL is the ONNX, TFLite or .pt2 file that PACKAGE was made from. LiteRT runs TFLite files
+    where it is installed (pip install ai-edge-litert), else onnxruntime the ONNX model made of
+    them, as it does of .pt2 files. Prints the error of each output; the exit code is 1 where one
+    is above the tolerance. Where a network finds boxes or classes of pixels it also prints, for
+    --image or the images of the demo, how far these are the same: boxes of a score above 0.3
+    within a pixel of the network's input, and 99.9 % of the mask, for fp16 99 %; for quantized
+    networks nine boxes of ten within three pixels, and 99 %.
 
     \b
     Example:

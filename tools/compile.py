@@ -161,7 +161,7 @@ def compile(  # the command's name
       tvm-vision compile yoeo.onnx -o team.tar --target renoir,tgl,llvm
     """
     from tvm_vision.api import compile as compile_network
-    from tvm_vision.file_kinds import ONNX, TFLITE, TORCH_PROGRAM, ZIP, need
+    from tvm_vision.file_kinds import need_model
     from tvm_vision.fleets import compile_fleet, target_name
     from tvm_vision.package import read_package
     from tvm_vision.target_lists import split_targets
@@ -177,7 +177,7 @@ def compile(  # the command's name
     )
     targets: list[Any] = split_targets(target)
     variants = [target_name(each) for each in targets] if len(targets) > 1 else [""]
-    need(model, "an ONNX or TFLite file", ONNX, TFLITE, TORCH_PROGRAM, ZIP)
+    need_model(model)
     # What is wrong with them is said before a part of a model, or a package for one, is made.
     if cut or check_after or len(targets) > 1:
         from tvm_vision.frontend.model import prepare

@@ -197,9 +197,9 @@ def chosen_target(target: str, model: Path, host: str | None = None) -> Any:
     """What --target and --host stand for, said on standard error where it was left to this machine;
     after a look at whether ``model`` is any."""
     from tvm_vision.api import choose_target
-    from tvm_vision.file_kinds import ONNX, TFLITE, TORCH_PROGRAM, ZIP, need
+    from tvm_vision.file_kinds import need_model
 
-    need(model, "an ONNX or TFLite file", ONNX, TFLITE, TORCH_PROGRAM, ZIP)
+    need_model(model)
     chosen, why = choose_target(target, host)
     if why:
         note(f"target: {why}")

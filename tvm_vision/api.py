@@ -347,6 +347,7 @@ def quantize(
     """
     from .evaluate import Reference, compare_outputs
     from .exporters.describe import open_shapes
+    from .file_kinds import TFLITE, kind_of
     from .frontend.model import onnx_form
     from .frontend.onnx.quantize import check_smaller, plain_onnx, plain_signature, quantized
     from .models.samples import read_sample, sample_paths
@@ -359,7 +360,7 @@ def quantize(
     shapes = input_shapes or open_shapes(model)
     source = onnx_form(Path(model), shapes, input_values=input_values)
     # A TFLite file's are constants by now.
-    values = input_values if isinstance(source, Path) else None
+    values = None if kind_of(Path(model)) is TFLITE else input_values
     plain = plain_onnx(source, shapes, values)
     signature = plain_signature(plain)
     said = _said_of(model, signature, None, model_info)

@@ -30,6 +30,8 @@ SPECIAL = Kind("no plain file", _PATH)
 EMPTY = Kind("empty", "make or copy it again")
 ONNX = Kind("an ONNX model", "'tvm-vision compile' makes a package of it")
 TORCH_PROGRAM = Kind("an exported PyTorch program", "'tvm-vision compile' makes a package of it")
+# What torch.export.save writes, by the ending of its name.
+TORCH_SUFFIXES = (".pt2",)
 PACKAGE = Kind("a package", "'tvm-vision inspect' says what is in it, 'tvm-vision run' runs it")
 CLASSIFIER = Kind("the package of a classifier", "'tvm-vision classify' runs it")
 YOEO = Kind("the package of a YOEO network", "'tvm-vision detect' runs it")
@@ -108,6 +110,12 @@ def need(
     found = kind_of(Path(path))
     if found is not None and found not in wanted:
         raise error(f"{what} is needed, and '{path}' is {found.words}: {found.remedy}")
+
+
+def need_model(path: str | os.PathLike[str]) -> None:
+    """Raise InputError where a path plainly holds nothing that a package is made of."""
+    program = (TORCH_PROGRAM, ZIP) if Path(path).suffix in TORCH_SUFFIXES else ()
+    need(path, "an ONNX, TFLite or .pt2 file", ONNX, TFLITE, *program)
 
 
 def kind_of(path: Path) -> Kind | None:

@@ -5,10 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+import tvm_vision
 from support.onnx_models import run_on_cpu
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.frontend.torch import import_torch
+from tvm_vision.tools.cli import main
 
 SEED = 3
 
@@ -176,3 +179,33 @@ def test_without_pytorch_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(InputError, match=r"pip install 'tvm_vision\[export\]'"):
         import_torch("model.pt2")
+
+
+@pytest.mark.parametrize("values", [{}, {"scale": 3.0}], ids=["inputs", "an input as a constant"])
+def test_a_program_is_checked_and_its_layers_compared(
+    torch: Any, network: Any, values: Any, tmp_path: Any
+) -> None:
+    """By the ONNX model that it was imported by."""
+
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network = network
+
+        def forward(self, image, scale):
+            found, larger = self.network(image * scale)
+            return found, larger
+
+    program = torch.export.export(
+        Scaled().eval(), (torch.rand(1, 3, 16, 16), torch.tensor([2.0]))
+    )  # fmt: skip
+    path, package = tmp_path / "network.pt2", tmp_path / "network.tar"
+    torch.export.save(program, path)
+    tvm_vision.compile(path, package, target="llvm", input_values=values)
+    for words in (["check"], ["profile", "--per-layer-error", "--device", "cpu"]):
+        given = [*words[:1], str(package), str(path)] if words == ["check"] else [
+            *words[:2], str(path), *words[2:], str(package)
+        ]  # fmt: skip
+        done = CliRunner().invoke(main, given)
+        assert done.exit_code == 0, done.output
+        assert "output_0" in done.output or "conv2d" in done.output

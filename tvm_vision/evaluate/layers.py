@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from ..file_kinds import ONNX, TFLITE, need
+from ..file_kinds import TFLITE, kind_of, need_model
 from ..package import PlannedGraph, PlannedKernel
 from ..runtime.device import choose_device
 from ..runtime.library import load_library
@@ -188,11 +188,11 @@ def simplified_model(
     from ..frontend.onnx.load import as_compiled
     from ..frontend.onnx.simplify import simplified
 
-    need(model, "an ONNX or TFLite file", ONNX, TFLITE)
+    need_model(model)
     form = onnx_form(model, input_values=fixed)
     proto = as_compiled(form)
     shapes = {name: array.shape for name, array in inputs.items()}
-    if fixed and isinstance(form, Path):
+    if fixed and kind_of(model) is not TFLITE:
         with_input_values(proto, fixed, shapes)
     return simplified(proto, shapes) or folded(with_input_shapes(proto, shapes))
 

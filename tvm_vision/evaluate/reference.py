@@ -10,7 +10,7 @@ import numpy as np
 
 from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
-from ..file_kinds import ONNX, TFLITE, kind_of, need
+from ..file_kinds import TFLITE, kind_of, need_model
 from ..frontend.input_values import InputValues, value_array
 from .feeds import OTHER_INPUTS, need_inputs
 from .litert import LiteRtReference, has_litert
@@ -22,7 +22,7 @@ Arrays = dict[str, np.ndarray]
 
 
 class Reference:
-    """An ONNX model, or the ONNX form of a TFLite file, in onnxruntime on the CPU.
+    """An ONNX model, or the ONNX form of a TFLite or .pt2 file, in onnxruntime on the CPU.
 
     Attributes:
         inputs, outputs: their names.
@@ -63,10 +63,10 @@ class Reference:
         from .exact_bytes import may_overflow, with_exact_bytes
 
         if isinstance(model, Path):
-            need(model, "an ONNX or TFLite file", ONNX, TFLITE)
+            need_model(model)
             form = onnx_form(model, raw_io=raw_io, input_values=input_values)
             # Those of a TFLite file are constants by now.
-            input_values = input_values if form is model else None
+            input_values = None if kind_of(model) is TFLITE else input_values
             model = form
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # what it raises is said once, by us

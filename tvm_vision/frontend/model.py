@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..file_kinds import ONNX, TFLITE, kind_of
+from ..file_kinds import ONNX, TFLITE, TORCH_SUFFIXES, kind_of
 from .input_values import InputValues, plain_values
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from ..package import ModelInfo
     from .signature import Signature
-
-# What torch.export.save writes, by the ending of its name.
-TORCH_SUFFIXES = (".pt2",)
 
 
 def prepare(model: Any) -> None:
@@ -91,13 +88,18 @@ def onnx_form(
     raw_io: bool = False,
     cut: bool = False,
 ) -> Path | onnx.ModelProto:
-    """The ONNX model of a TFLite file; any other path as it is, for who reads ONNX files.
+    """The ONNX model of a TFLite file or of an exported program (.pt2); any other path as it is,
+    for who reads ONNX files.
 
-    input_values: of a TFLite file; who reads ONNX files gives them there.
-    cut: whether what cannot be converted is left out.
+    input_values: of a TFLite file; who reads ONNX models gives them there.
+    cut: whether what cannot be converted is left out, of a TFLite file.
 
-    Raises InputError and UnsupportedModelError as ``tflite_to_onnx`` does.
+    Raises InputError and UnsupportedModelError as ``tflite_to_onnx`` and ``torch_to_onnx`` do.
     """
+    if _is_from_torch(path):
+        from .torch import torch_to_onnx
+
+        return torch_to_onnx(path)
     if kind_of(path) is not TFLITE:
         return path
     from .tflite.cut import tflite_head

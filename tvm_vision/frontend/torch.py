@@ -23,6 +23,7 @@ from .refusals import OTHERWISE, NodesRefused, Refusal, Remedy
 from .signature import Signature
 
 if TYPE_CHECKING:
+    import onnx
     import torch
     import tvm
 
@@ -61,6 +62,20 @@ def import_torch(
         path = Path(folder) / "program.onnx"
         _write_onnx(program, path)
         return import_onnx(path, input_shapes=input_shapes, input_values=input_values)
+
+
+def torch_to_onnx(path: str | os.PathLike[str]) -> onnx.ModelProto:
+    """The ONNX model that a file of torch.export.save is imported by, as ``import_torch`` does.
+
+    Raises InputError and UnsupportedModelError as that does.
+    """
+    import onnx
+
+    program = _exported(path, ())
+    with TemporaryDirectory(prefix="tvm_vision-torch-") as folder:
+        written = Path(folder) / "program.onnx"
+        _write_onnx(program, written)
+        return onnx.load(written)
 
 
 def _exported(model: Any, example_inputs: Sequence[Any]) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, TvmVisionError
-from ..file_kinds import ONNX, TFLITE, need
+from ..file_kinds import need_model
 from .drawing import Box, Drawing
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _SHADE_OF = {kind: shade for shade, kinds in _SHADES.items() for kind in kinds}
 
 
 def read_model(path: Path) -> onnx.ModelProto:
-    """An ONNX file as it is, or the ONNX form of a TFLite file, with its nodes named.
+    """An ONNX file as it is, or the ONNX form of a TFLite or .pt2 file, with its nodes named.
 
     Raises InputError where it is neither.
     """
@@ -33,7 +33,7 @@ def read_model(path: Path) -> onnx.ModelProto:
     from ..frontend.model import onnx_form
     from ..frontend.node_names import name_nodes
 
-    need(path, "an ONNX or TFLite file", ONNX, TFLITE)
+    need_model(path)
     try:
         form = onnx_form(path)
         proto = onnx.load(form, load_external_data=False) if isinstance(form, Path) else form
@@ -46,14 +46,14 @@ def read_model(path: Path) -> onnx.ModelProto:
 
 
 def read_as_compiled(path: Path) -> onnx.ModelProto:
-    """An ONNX or TFLite file with the nodes that a package of it names.
+    """An ONNX, TFLite or .pt2 file with the nodes that a package of it names.
 
     Raises InputError and UnsupportedModelError where it is neither, or cannot be read.
     """
     from ..frontend.model import onnx_form
     from ..frontend.onnx.load import as_compiled
 
-    need(path, "an ONNX or TFLite file", ONNX, TFLITE)
+    need_model(path)
     return as_compiled(onnx_form(path))
 
 
