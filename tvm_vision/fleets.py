@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .api import PathLike, compile
+from . import api
+from .api import PathLike
 from .errors import InputError, PackageError
 from .package import Fleet, read_package, write_fleet
 from .whole_files import ScratchFolder, need_place
@@ -46,7 +47,7 @@ def compile_fleet(
     with ScratchFolder() as folder, ExitStack() as opened:
         packages = []
         for number, (name, target) in enumerate(zip(called, targets, strict=True)):
-            path = compile(
+            path = api.compile(
                 model,
                 folder / f"{number}.tar",
                 target=target,
