@@ -44,9 +44,16 @@ def _on_all_cores(
     step: Callable[[Network, Path], Prepared], networks: Iterable[Network], folder: Path
 ) -> Iterator[Prepared]:
     workers = max(1, len(os.sched_getaffinity(0)) - 1)
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, initializer=_one_thread) as pool:
         for job in as_completed([pool.submit(step, network, folder) for network in networks]):
             yield job.result()
+
+
+def _one_thread() -> None:
+    """Of each process, before it imports PyTorch: a step by itself would take all cores, and all of
+    them together took five times as long."""
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def _exported(network: Network, folder: Path) -> Prepared:
@@ -70,8 +77,9 @@ def _compiled(network: Network, folder: Path) -> Prepared:
         package = folder / f"{network.file}_{precision}.tar"
         try:
             tvm_vision.compile(
-                folder / f"{network.file}.onnx", package, target="vulkan", precision=precision
-            )
+                folder / f"{network.file}.onnx", package, target="vulkan", precision=precision,
+                options={"kernel_processes": False},
+            )  # fmt: skip
         except TvmVisionError as problem:
             found.failed[precision] = str(problem)
     found.seconds = (time.process_time() - start) / len(PRECISIONS)
