@@ -10,6 +10,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,10 +58,7 @@ def import_torch(
     """
     from .onnx.load import import_onnx
 
-    program = _exported(model, example_inputs)
-    with TemporaryDirectory(prefix="tvm_vision-torch-") as folder:
-        path = Path(folder) / "program.onnx"
-        _write_onnx(program, path)
+    with _written(_exported(model, example_inputs)) as path:
         return import_onnx(path, input_shapes=input_shapes, input_values=input_values)
 
 
@@ -71,11 +69,17 @@ def torch_to_onnx(path: str | os.PathLike[str]) -> onnx.ModelProto:
     """
     import onnx
 
-    program = _exported(path, ())
-    with TemporaryDirectory(prefix="tvm_vision-torch-") as folder:
-        written = Path(folder) / "program.onnx"
-        _write_onnx(program, written)
+    with _written(_exported(path, ())) as written:
         return onnx.load(written)
+
+
+@contextmanager
+def _written(program: Any) -> Iterator[Path]:
+    """An exported program as an ONNX file, while somebody reads it."""
+    with TemporaryDirectory(prefix="tvm_vision-torch-") as folder:
+        path = Path(folder) / "program.onnx"
+        _write_onnx(program, path)
+        yield path
 
 
 def _exported(model: Any, example_inputs: Sequence[Any]) -> Any:

@@ -28,8 +28,8 @@ DENSE_GAIN = 40e-9  # a multiplication of a dense convolution
 GROUPS_LOSE = 100e-9  # one of a convolution in groups, depthwise ones too
 GATE_LOSES = 2.5
 TURN_LOSES = 2.0  # a kernel that turns axes
-# Of bytes, as static models of integrated GPUs have it (benchmarks/static.md), which lose most: a
-# multiplication of a dense convolution in the model's order, where each byte is found by itself.
+# Of bytes, as static models of integrated GPUs have it, which lose most (benchmarks/schedules.md):
+# a multiplication of a dense convolution in the model's order, where each byte is found by itself.
 BYTES_GAIN = 1000e-9
 TURN_OF_BYTES_LOSES = 20.0
 # Elsewhere.
@@ -46,11 +46,14 @@ def layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool, measured: bool
 
     Raises UnsupportedModelError where it is asked for and TVM cannot.
     """
-    if layout == "nchw" or (layout == "auto" and not matrices and not _mostly_of_bytes(mod)):
+    if layout == "nchw":
+        return mod
+    of_bytes = _mostly_of_bytes(mod)
+    if layout == "auto" and not (matrices or of_bytes):
         return mod
     try:
         # Between convolutions of halves shuffles gain nothing with their channels last: they stay.
-        transposed = channels_last(mod, shuffles=_mostly_of_bytes(mod))
+        transposed = channels_last(mod, shuffles=of_bytes)
     except tvm.error.InternalError as error:
         # TVM's pass gives up on some selections and reshapes of more than four axes.
         if layout == "auto":

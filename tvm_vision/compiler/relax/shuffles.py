@@ -15,7 +15,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from .operators import operator_of
+from .operators import fixed_shape, operator_of
 from .rewriting import rewritten, value_of
 
 CHANNELS = 1  # their axis in the model's order
@@ -43,8 +43,10 @@ class _StandIns(relax.PyExprMutator):
         if turn is None or self._maker(split, "relax.reshape") is None or turn.attrs.axes is None:
             return call
         image = split.args[0]
-        sizes, grouped = _sizes(image), _sizes(split)
-        if len(sizes) not in _STAND_INS or _sizes(call) != sizes or len(grouped) != len(sizes) + 1:
+        sizes, grouped = fixed_shape(image), fixed_shape(split)
+        if sizes is None or len(sizes) not in _STAND_INS or fixed_shape(call) != sizes:
+            return call
+        if grouped is None or len(grouped) != len(sizes) + 1:
             return call
         channels, groups = sizes[CHANNELS], grouped[CHANNELS]
         order = [0, 2, 1, *range(3, len(grouped))]
@@ -73,15 +75,9 @@ class Shuffles(relax.PyExprMutator):
         if operator_of(call) not in _OPERATORS or int(call.attrs.dilation[0]) != _SIGN:
             return call
         image, groups = call.args[0], int(call.attrs.dilation[-1])
-        sizes, axis = _sizes(image), str(call.attrs.data_layout).index("C")
+        sizes, axis = [int(size) for size in image.ty.shape], str(call.attrs.data_layout).index("C")
         each = sizes[axis] // groups
         grouped = relax.op.reshape(image, [*sizes[:axis], groups, each, *sizes[axis + 1 :]])
         order = [*range(axis), axis + 1, axis, *range(axis + 2, len(sizes) + 1)]
         turned = relax.op.permute_dims(self.builder_.emit(grouped), order)
         return relax.op.reshape(self.builder_.emit(turned), sizes)
-
-
-def _sizes(value: relax.Expr) -> list[int]:
-    """The shape of a tensor; empty where it is not known."""
-    sizes = getattr(value.ty.shape, "values", ())
-    return [int(size) for size in sizes] if all(hasattr(n, "value") for n in sizes) else []
