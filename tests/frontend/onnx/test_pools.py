@@ -34,6 +34,11 @@ PARTIAL: list[dict[str, Any]] = [
     {"kernel_shape": [3, 2, 2], "strides": [1, 3, 2], "dilations": [2, 1, 2], "ceil_mode": 1},
     {"kernel_shape": [3, 3, 2], "strides": [1, 1, 2], "dilations": [2, 2, 2]},
     {"kernel_shape": [2, 2, 1], "strides": [2, 2, 2], "pads": [1] * 2 + [0, 1, 1, 0]},
+    {"kernel_shape": [40], "strides": [40], "pads": [2, 2], "ceil_mode": 1},
+    {"kernel_shape": [999, 999], "strides": [999, 999], "ceil_mode": 1},
+    {"kernel_shape": [30, 3], "strides": [30, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1},
+    {"kernel_shape": [30, 31], "strides": [9, 9], "auto_pad": "SAME_UPPER"},
+    {"kernel_shape": [30, 2, 30], "strides": [30, 1, 30], "ceil_mode": 1},
 ]
 
 
@@ -93,6 +98,15 @@ def test_windows_that_lie_partly_outside(operator, opset, each, rank, target):
     ]
     x = RANDOM.standard_normal(IMAGES[rank]).astype(np.float32)
     compare(pools(operator, opset, attributes, x.shape), x, target)
+
+
+@pytest.mark.parametrize("operator", ["AveragePool", "MaxPool", "LpPool"])
+def test_a_window_over_all_pixels_has_no_place_beyond_them(operator):
+    """Each place of a window is visited, also where nothing lies in it."""
+    said = {"kernel_shape": [2560, 2560], "strides": [2560, 2560], "ceil_mode": 1}
+    text = str(import_onnx(pools(operator, 19, [said], IMAGES[2]))[0])
+    assert "pool2d" in text
+    assert "2560" not in text.replace("strides=[2560, 2560]", "")
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])

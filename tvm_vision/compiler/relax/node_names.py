@@ -33,9 +33,10 @@ class NodeNames:
             if name is None:
                 scope[var] = _identity(value, scope)
                 continue
-            scope[var] = ("call", position)
-            key = (name, _identity(value.args[1], scope))
-            self._calls[key].append((scope[var], node_name(str(var.name)) or name))
+            equal = self._calls[name, _identity(value.args[1], scope)]
+            # Equal calls have one result: fusion may give a reader any of them.
+            scope[var] = equal[0][0] if equal else ("call", position)
+            equal.append((scope[var], node_name(str(var.name)) or name))
 
     def of_calls(self, fused: tvm.IRModule) -> list[list[str]]:
         """The nodes in each call in ``main`` of ``fused``, in order and without repetition.
@@ -101,10 +102,11 @@ def _identity(expr: Any, scope: Scope) -> Hashable:
     if isinstance(expr, GenericConst):
         return ("constant", expr.value.__chandle__())
     if isinstance(expr, relax.Tuple):
-        return tuple(_identity(field, scope) for field in expr.fields)
+        return ("tuple", *(_identity(field, scope) for field in expr.fields))
     if isinstance(expr, relax.TupleGetItem):
         of = _identity(expr.tuple_value, scope)
         # A tuple made in place is seen through: fusion removes it.
-        whole = isinstance(of, tuple) and (not of or of[0] not in ("call", "input", "constant"))
-        return of[expr.index] if whole else ("item", of, expr.index)  # type: ignore[index]
+        if isinstance(of, tuple) and of[0] == "tuple":
+            return of[1 + expr.index]
+        return ("item", of, expr.index)
     return str(expr)

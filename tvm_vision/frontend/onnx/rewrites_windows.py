@@ -109,6 +109,7 @@ def lp_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """LpPool, the root of the sum of powers, by the mean of the whole window with zeros outside:
     TVM multiplies the mean of what lies inside by the size of the window."""
     check_window(node, graph)
+    node = _narrowed(node, graph)
     steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
     power, kernel = attribute(node, "p", 2), attribute(node, "kernel_shape")
     value, pads = _cropped(steps, node.input[0], *_pads(node, graph))
@@ -214,14 +215,37 @@ def _same(node: onnx.NodeProto) -> bool:
 
 def _with_pads(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """A pool whose pads follow from its image with these said, which TVM finds in another way than
-    onnxruntime; None for one that says them."""
+    onnxruntime, and none with a window beyond its image; None for one that may stay."""
+    narrowed = _narrowed(node, graph)
     if not _same(node):
-        return None
+        return None if narrowed is node else [narrowed]
     steps = NodeBuilder(graph, node)
-    value, pads = _cropped(steps, node.input[0], *_pads(node, graph))
-    pool = with_attributes(node, "auto_pad", "ceil_mode", pads=pads)
+    value, pads = _cropped(steps, node.input[0], *_pads(narrowed, graph))
+    pool = with_attributes(narrowed, "auto_pad", "ceil_mode", pads=pads)
     pool.input[0] = value
     return [*steps.nodes, pool]
+
+
+def _narrowed(node: onnx.NodeProto, graph: GraphEditor) -> onnx.NodeProto:
+    """A pool with windows that end where its image and pads do, along axes of one window.
+
+    A pool over all pixels may say a window of any size, and each of its places would be visited:
+    EfficientNet-B7 of Transformers has 2560×2560 over 7×7 pixels.
+    """
+    try:
+        shape = graph.shape(node.input[0])[2:]
+    except Unsupported:  # of open size, where nothing is known to be beyond it
+        return node
+    kernel, count = list(attribute(node, "kernel_shape")), len(shape)
+    if _same(node) and attribute(node, "count_include_pad", 0):
+        return node
+    pads = [0] * 2 * count if _same(node) else attribute(node, "pads", [0] * 2 * count)
+    dilations = attribute(node, "dilations", [1] * count)
+    for i, number in enumerate(_windows(node, shape)):
+        if number == 1 and dilations[i] == 1:
+            kernel[i] = min(kernel[i], shape[i] + pads[i] + pads[i + count])
+    same = kernel == list(attribute(node, "kernel_shape"))
+    return node if same else with_attributes(node, kernel_shape=kernel)
 
 
 def _cropped(
