@@ -59,7 +59,8 @@ def _function(form: AttentionForm) -> tirx.PrimFunc:
     return narrowed(function.with_attr(FORM, form.to_json()), [0, 1, 2, len(given)])
 
 
-# The last: whether loops are written out.
+# The last: whether loops are written out. All are small: llvmpipe ends a thread's loops after
+# 65,535 rounds in all, with what was found until then.
 CASES = [
     ((1, 2), 17, 33, 32, False, None, True),
     ((2, 3), 49, 49, 32, True, AttentionTile(4, 4), False),
@@ -68,6 +69,11 @@ CASES = [
     ((1, 1), 40, 120, 64, True, AttentionTile(2, 8), False),
     ((1, 1), 16, 40, 128, False, AttentionTile(1, 2), False),
     ((1, 1), 50, 16, 48, False, AttentionTile(2, 1), False),
+    ((1, 2), 33, 160, 32, True, AttentionTile(2, 2, 5), False),
+    ((1, 2), 20, 163, 64, True, AttentionTile(1, 4, 4), True),
+    ((1, 1), 70, 176, 64, False, AttentionTile(4, 4, 3), False),
+    ((1, 1), 130, 57, 32, True, AttentionTile(8, 8, 4), False),
+    ((2, 40), 40, 601, 32, False, None, False),
 ]
 
 

@@ -6,13 +6,20 @@ whole rows of them. There threads turn them into shares, which are narrowed, and
 multiplies them with its columns of the values. Queries, keys and values come from memory straight
 into matrices, as each is used by a subgroup once. Scores, shares and their sums are float32.
 
+Rows that do not fit shared memory come in parts, twice: first for the largest score of each row,
+then for the shares and their products, which stay in registers from part to part. Scores are
+multiplied again rather than the products corrected by each new largest score, as FlashAttention
+(Dao et al. 2022) does: which thread has a row of a cooperative matrix is the driver's.
+
 The last 16 keys, and queries, stand before the end: some of them occur in the tile before, too, and
 count there. So nothing is read beside a tensor.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import product, starmap
 from typing import Any
 
@@ -38,14 +45,21 @@ MOST_EVEN = 1 << 20  # scores in rows of whole vectors
 LOWEST = -3.4028234663852886e38
 VECTOR = 8  # halves: rows of matrices begin at multiples of 16 bytes
 STORED = 4  # neighbours that a thread writes
+MOST_KEPT = 4  # matrices of results that a subgroup keeps while it makes scores
 
 
 @dataclass(frozen=True)
 class AttentionTile:
-    """blocks: of 16 queries, of a workgroup; subgroups: that share their keys."""
+    """blocks: of 16 queries, of a workgroup; subgroups: that share their keys; parts_of_keys: of a
+    row of scores, which are made one after the other, each twice where they are several."""
 
     blocks: int
     subgroups: int
+    parts_of_keys: int = 1
+
+    def held(self, keys: int) -> int:
+        """Keys, in sixteens, of which scores are held at once."""
+        return up(up(keys, EDGE), self.parts_of_keys)
 
     def parts(self, lanes: int) -> int:
         """Threads that share a row of scores, with so many of a subgroup."""
@@ -67,15 +81,43 @@ def candidates(form: AttentionForm, limits: TargetLimits) -> list[AttentionTile]
     # Scores whose rows are vectors are no slower in memory, where they are many.
     if form.keys % VECTOR == 0 and form.batches * form.queries * form.keys > MOST_EVEN:
         return []
-    found = [
+    tiles = [
         tile
         for tile in starmap(AttentionTile, product((1, 2, 4, 8), range(1, 9)))
         if _divides(form, tile, lanes)
         and tile.blocks <= up(form.queries, EDGE)
         and tile.subgroups * lanes <= limits.threads
-        and _shared(form, tile, lanes) <= limits.shared_bytes
     ]
-    return sorted(found, key=lambda tile: _cost(form, tile, limits))
+    whole = [tile for tile in tiles if _shared(form, tile, lanes) <= limits.shared_bytes]
+    # Keys are fetched for each workgroup anew: of sixteen queries alone they cost most.
+    if any(tile.blocks > 1 for tile in whole) or form.queries <= EDGE:
+        return sorted(whole, key=lambda tile: _cost(form, tile, limits))
+    parts = [part for tile in tiles for part in _in_parts(form, tile, limits)]
+    return sorted(whole + parts, key=lambda tile: _cost_in_parts(form, tile, limits))
+
+
+def _in_parts(
+    form: AttentionForm, tile: AttentionTile, limits: TargetLimits
+) -> list[AttentionTile]:
+    """A tile with as few parts of keys as fit, if any do and it pays."""
+    if _results(form, tile) > MOST_KEPT or 2 * _groups(form, tile) < limits.device.units.count:
+        return []
+    for parts in range(2, up(form.keys, EDGE) + 1):
+        found = replace(tile, parts_of_keys=parts)
+        if _shared(form, found, limits.subgroup) <= limits.shared_bytes:
+            return [found]
+    return []
+
+
+def _groups(form: AttentionForm, tile: AttentionTile) -> int:
+    """Workgroups."""
+    return up(form.queries, EDGE * tile.blocks) * form.batches
+
+
+def _results(form: AttentionForm, tile: AttentionTile) -> int:
+    """Matrices of results that are a subgroup's."""
+    columns = form.value_width // EDGE
+    return max(1, columns // tile.subgroups) * tile.blocks // max(1, tile.subgroups // columns)
 
 
 def _in_matrices(form: AttentionForm) -> bool:
@@ -108,12 +150,24 @@ def _cost(form: AttentionForm, tile: AttentionTile, limits: TargetLimits) -> flo
     scores = up(tiles, tile.subgroups) * width * (4 + tile.blocks)
     shares = tiles * EDGE / tile.parts(lanes) * 3
     products = tiles * values * (4 + 2 * tile.blocks) / tile.subgroups
-    groups = up(form.queries, EDGE * tile.blocks) * form.batches / limits.device.units.count
+    groups = _groups(form, tile) / limits.device.units.count
     # Of a unit's workgroups so many run at once, each subgroup the slower the more there are.
     memory = 4 * limits.shared_bytes // _shared(form, tile, lanes)
     at_once = max(1, min(32 // tile.subgroups, memory))
     busy = min(groups, at_once) * tile.subgroups / 12
     return (scores + shares + products + 60) * max(1.0, groups / at_once) * max(1.0, busy)
+
+
+def _cost_in_parts(form: AttentionForm, tile: AttentionTile, limits: TargetLimits) -> float:
+    """What a tile takes where rows are long, in steps of a subgroup. Its numbers are chosen by some
+    90 tiles of 13 forms, timed on an H200: the first takes 1.03 of the best's time there."""
+    tiles, times = up(form.keys, EDGE), 1 if tile.parts_of_keys == 1 else 2
+    width, values = form.width // EDGE, form.value_width // EDGE
+    scores = times * up(tiles, tile.subgroups) * width * (16 + tile.blocks)
+    shares = tiles * EDGE / tile.parts(limits.subgroup) * (0.5 + times / 2)
+    products = tiles * values * (4 + 2 * tile.blocks) / tile.subgroups
+    rounds = up(_groups(form, tile), limits.device.units.count)
+    return float((scores + shares + products) * rounds**0.7)
 
 
 def shape_of(schedule: Schedule) -> AttentionForm:
@@ -169,10 +223,10 @@ def _dtype(parameter: Any) -> str:
     return str(parameter.ty.dtype)
 
 
-def _score_row(form: AttentionForm, parts: int) -> int:
+def _score_row(form: AttentionForm, tile: AttentionTile, parts: int) -> int:
     """Numbers from one row of scores to the next: threads of a row read so many neighbours at once,
     those of the next row begin in other banks. The results take their place."""
-    least = max(up(form.keys, EDGE) * EDGE, form.value_width)
+    least = max(tile.held(form.keys) * EDGE, form.value_width)
     near = max(parts, 4)
     rows = range(least, least + BANKS + 1, 4)
     return next(row for row in rows if row // near % 2 and row % near == 0)
@@ -181,8 +235,8 @@ def _score_row(form: AttentionForm, parts: int) -> int:
 def _shared(form: AttentionForm, tile: AttentionTile, lanes: int) -> int:
     """Bytes of shared memory."""
     rows, parts = EDGE * tile.blocks, tile.parts(lanes)
-    shares = up(form.keys, EDGE) * EDGE + PADDING
-    return rows * (_score_row(form, parts) * 4 + shares * 2 + 2 * parts * 4)
+    shares = tile.held(form.keys) * EDGE + PADDING
+    return rows * (_score_row(form, tile, parts) * 4 + shares * 2 + 2 * parts * 4)
 
 
 def _buffer(size: int, dtype: str, scope: str) -> Any:
@@ -210,8 +264,9 @@ class _Kernel:
         groups = up(form.queries, self.rows)
         self.first = block % groups * self.rows
         self.batch = form.inside(block // groups)
-        self.score_row = _score_row(form, self.parts)
-        self.share_row = self.tiles * EDGE + PADDING
+        self.held = tile.held(form.keys)
+        self.score_row = _score_row(form, tile, self.parts)
+        self.share_row = self.held * EDGE + PADDING
         self.scores = _buffer(self.rows * self.score_row, "float32", "shared")
         self.shares = _buffer(self.rows * self.share_row, "float16", "shared")
         self.tops = _buffer(self.threads, "float32", "shared")
@@ -230,7 +285,7 @@ class _Kernel:
         self.found = _buffer(found * count, "float32", "wmma.accumulator")
         self.own = _buffer(1, "float32", "local")
         self.top = _buffer(1, "float32", "local")
-        self.turns = self.tiles * EDGE // self.parts
+        self.turns = self.held * EDGE // self.parts
         self.together = largest_divisor(self.turns, MOST_TOGETHER)
         self.logits = _buffer(self.together, "float32", "local")
         # A part of a row is a thread's.
@@ -239,13 +294,36 @@ class _Kernel:
         self.part = self.thread % self.parts
 
     def write(self) -> None:
-        self._score()
-        barrier()
-        self._weigh()
-        barrier()
-        self._add_up()
+        self._ask()
+        several = self.tile.parts_of_keys > 1
+        _put(self.own, 0, T.float32(LOWEST))
+        with self._parts() as first:
+            self._score(first)
+            barrier()
+            self._raise_top(first)
+            if several:
+                barrier()
+        self._agree_on_top()
+        self._begin()
+        with self._parts() as first:
+            if several:
+                self._score(first)
+                barrier()
+            self._weigh(first)
+            barrier()
+            self._add_up(first)
+        self._end()
         barrier()
         self._give()
+
+    @contextmanager
+    def _parts(self) -> Iterator[Any]:
+        """The first key, in sixteens, of each part of them."""
+        if self.tile.parts_of_keys == 1:
+            yield T.int32(0)
+            return
+        with T.serial(0, self.tile.parts_of_keys) as part:
+            yield part * self.held
 
     def _query(self, block: Any) -> Any:
         """The first query of a block of 16."""
@@ -255,21 +333,25 @@ class _Kernel:
         """The first key of a tile of 16."""
         return tirx.min(tile * EDGE, T.int32(self.form.keys - EDGE))
 
-    def _score(self) -> None:
-        """All scores, in shared memory."""
-        form, tile = self.form, self.tile
-        for block in range(tile.blocks):
+    def _ask(self) -> None:
+        """Queries, in matrices."""
+        form = self.form
+        for block in range(self.tile.blocks):
             for c in range(self.width):
                 self._load(self.q, block * self.width + c, self.buffers[form.q.source],
                            form.q.place(*self.batch, self._query(block), c * EDGE),
                            form.q.strides[-2])  # fmt: skip
-        turns = up(self.tiles, tile.subgroups)
+
+    def _score(self, first: Any) -> None:
+        """The scores of a part of keys, in shared memory."""
+        form, tile = self.form, self.tile
+        turns = up(self.held, tile.subgroups)
         with _loop(turns, self.width) as turn:
             number = turn * tile.subgroups + self.y
-            with T.If(number < self.tiles), T.Then():
+            with T.If(self._is_key(first, number)), T.Then():
                 for c in range(self.width):
                     self._load(self.k, c, self.buffers[form.k.source],
-                               form.k.place(*self.batch, self._key(number), c * EDGE),
+                               form.k.place(*self.batch, self._key(first + number), c * EDGE),
                                form.k.strides[-2], "col_major")  # fmt: skip
                 for block in range(tile.blocks):
                     self._clear(self.product, block)
@@ -278,26 +360,42 @@ class _Kernel:
                                        self.k, c)  # fmt: skip
                     self._store(self.product, block, block * EDGE, number)
 
-    def _weigh(self) -> None:
-        """Shares of a row's scores, not yet divided by their sum."""
-        _put(self.own, 0, T.float32(LOWEST))
+    def _is_key(self, first: Any, number: Any) -> Any:
+        """Whether sixteen keys of a part are any of it, and of the keys."""
+        inside = number < self.held
+        if self._even():
+            return inside
+        return tirx.all(inside, first + number < self.tiles)
+
+    def _even(self) -> bool:
+        """Whether all parts have as many keys."""
+        return self.held * self.tile.parts_of_keys == self.tiles
+
+    def _raise_top(self, first: Any) -> None:
+        """The largest of a thread's scores so far."""
         with T.serial(0, self.turns // self.together) as turn:
-            self._fetch(turn)
+            self._fetch(first, turn)
             for number in range(self.together):
                 _put(self.own, 0, tirx.max(self.own[0], self.logits[number]))
+
+    def _agree_on_top(self) -> None:
+        """The largest score of a thread's row."""
         _put(self.tops, self.thread, self.own[0])
         barrier()
         _put(self.top, 0, T.float32(LOWEST))
         for part in range(self.parts):
             _put(self.top, 0, tirx.max(self.top[0], self.tops[self.row * self.parts + part]))
         _put(self.own, 0, T.float32(0))
+
+    def _weigh(self, first: Any) -> None:
+        """Shares of a row's scores, not yet divided by their sum."""
         # Scores are not replaced by what is made of them: TVM would put barriers into the loops.
         with T.serial(0, self.turns // self.together) as turn:
-            self._fetch(turn)
+            self._fetch(first, turn)
             for number in range(self.together):
                 column = self._column(turn, number)
                 share = tirx.exp(self.logits[number] - self.top[0])
-                counted = tirx.if_then_else(self._counts(column), share, T.float32(0))
+                counted = tirx.if_then_else(self._counts(first, column), share, T.float32(0))
                 _put(self.logits, number, counted)
                 place = self.row * self.share_row + column
                 _put(self.shares, place, T.Cast("float16", self.logits[number]))
@@ -307,43 +405,49 @@ class _Kernel:
     def _column(self, turn: Any, number: int) -> Any:
         return (turn * self.together + number) * self.parts + self.part
 
-    def _fetch(self, turn: Any) -> None:
+    def _fetch(self, first: Any, turn: Any) -> None:
         """The scores of a turn, none of which waits for what is made of another: what is added
         comes from memory."""
         for number in range(self.together):
-            _put(self.logits, number, self._logit(self._column(turn, number)))
+            _put(self.logits, number, self._logit(first, self._column(turn, number)))
 
-    def _counts(self, column: Any) -> Any:
-        """Whether the key of a column does not stand in the tile before, too."""
+    def _counts(self, first: Any, column: Any) -> Any:
+        """Whether the key of a column does not stand in the tile before, too, and is one."""
+        tile = first + column // EDGE
         if self.form.keys % EDGE == 0:
-            return T.bool(True)
-        tile = column // EDGE
-        return self._key(tile) + column % EDGE >= tile * EDGE
+            return T.bool(True) if self._even() else tile < self.tiles
+        new = self._key(tile) + column % EDGE >= tile * EDGE
+        return new if self._even() else tirx.all(new, tile < self.tiles)
 
-    def _logit(self, column: Any) -> Any:
+    def _logit(self, first: Any, column: Any) -> Any:
         """A score of the thread's row with what is added; of no key the lowest number."""
         form = self.form
         value = self.scores[self.row * self.score_row + column] * T.float32(form.scale)
         query = self._query(self.row // EDGE) + self.row % EDGE
-        key = self._key(column // EDGE) + column % EDGE
+        key = self._key(first + column // EDGE) + column % EDGE
         for view in form.added:
             more = self.buffers[view.source][view.place(*self.batch, query, key)]
             value = value + T.Cast("float32", more)
-        return tirx.if_then_else(self._counts(column), value, T.float32(LOWEST))
+        return tirx.if_then_else(self._counts(first, column), value, T.float32(LOWEST))
 
-    def _add_up(self) -> None:
-        """Shares times values, where the scores were."""
-        form = self.form
+    def _owned(self) -> tuple[list[Any], list[Any]]:
+        """Columns of the result, and blocks of its rows, that are a subgroup's."""
         ways = max(1, self.tile.subgroups // self.columns)
         columns = [self.y // ways + i * self.tile.subgroups for i in range(self.own_columns)]
-        blocks = [self.y % ways + i * ways for i in range(self.own_blocks)]
-        count = len(columns) * len(blocks)
-        for number in range(count):
+        return columns, [self.y % ways + i * ways for i in range(self.own_blocks)]
+
+    def _begin(self) -> None:
+        for number in range(self.own_columns * self.own_blocks):
             self._clear(self.found, number)
-        with _loop(self.tiles, len(columns) + len(blocks)) as tile:
+
+    def _add_up(self, first: Any) -> None:
+        """A part's shares times its values."""
+        form = self.form
+        columns, blocks = self._owned()
+        with _loop(self.held, len(columns) + len(blocks)) as tile:
             for at, column in enumerate(columns):
                 self._load(self.v, at, self.buffers[form.v.source],
-                           form.v.place(*self.batch, self._key(tile), column * EDGE),
+                           form.v.place(*self.batch, self._key(first + tile), column * EDGE),
                            form.v.strides[-2])  # fmt: skip
             for number, block in enumerate(blocks):
                 self._load(self.share, number, self.shares,
@@ -351,6 +455,10 @@ class _Kernel:
                 for at in range(len(columns)):
                     self._multiply(self.found, number * len(columns) + at, self.share, number,
                                    self.v, at)  # fmt: skip
+
+    def _end(self) -> None:
+        """The results, where the scores were."""
+        columns, blocks = self._owned()
         for number, block in enumerate(blocks):
             for at, column in enumerate(columns):
                 self._store(self.found, number * len(columns) + at, block * EDGE, column)
