@@ -100,7 +100,8 @@ def _in_parts(
     form: AttentionForm, tile: AttentionTile, limits: TargetLimits
 ) -> list[AttentionTile]:
     """A tile with as few parts of keys as fit, if any do and it pays."""
-    if _results(form, tile) > MOST_KEPT or 2 * _groups(form, tile) < limits.device.units.count:
+    columns, blocks = _owned(form, tile)
+    if columns * blocks > MOST_KEPT or 2 * _groups(form, tile) < limits.device.units.count:
         return []
     for parts in range(2, up(form.keys, EDGE) + 1):
         found = replace(tile, parts_of_keys=parts)
@@ -114,10 +115,10 @@ def _groups(form: AttentionForm, tile: AttentionTile) -> int:
     return up(form.queries, EDGE * tile.blocks) * form.batches
 
 
-def _results(form: AttentionForm, tile: AttentionTile) -> int:
-    """Matrices of results that are a subgroup's."""
+def _owned(form: AttentionForm, tile: AttentionTile) -> tuple[int, int]:
+    """How many columns of the result, and blocks of its rows, are a subgroup's."""
     columns = form.value_width // EDGE
-    return max(1, columns // tile.subgroups) * tile.blocks // max(1, tile.subgroups // columns)
+    return max(1, columns // tile.subgroups), tile.blocks // max(1, tile.subgroups // columns)
 
 
 def _in_matrices(form: AttentionForm) -> bool:
@@ -201,9 +202,8 @@ def schedule_attention(
             block, y, x = (
                 tvm.te.thread_axis(tag) for tag in ("blockIdx.x", "threadIdx.y", "threadIdx.x")
             )
-            rows = up(form.queries, EDGE * chosen.blocks)
             launch = [
-                (block, rows * form.batches), (y, chosen.subgroups), (x, limits.subgroup)
+                (block, _groups(form, chosen)), (y, chosen.subgroups), (x, limits.subgroup)
             ]  # fmt: skip
             frames = [T.attr(axis, "thread_extent", size) for axis, size in launch]
             # Memory of a block around the threads would be the host's.
@@ -271,9 +271,7 @@ class _Kernel:
         self.shares = _buffer(self.rows * self.share_row, "float16", "shared")
         self.tops = _buffer(self.threads, "float32", "shared")
         self.sums = _buffer(self.threads, "float32", "shared")
-        # Columns of the result, and blocks of its rows, that are a subgroup's.
-        self.own_columns = max(1, self.columns // tile.subgroups)
-        self.own_blocks = tile.blocks // max(1, tile.subgroups // self.columns)
+        self.own_columns, self.own_blocks = _owned(form, tile)
         count = EDGE * EDGE
         self.q = _buffer(tile.blocks * self.width * count, "float16", "wmma.matrix_a")
         self.k = _buffer(self.width * count, "float16", "wmma.matrix_b")
@@ -430,20 +428,21 @@ class _Kernel:
             value = value + T.Cast("float32", more)
         return tirx.if_then_else(self._counts(first, column), value, T.float32(LOWEST))
 
-    def _owned(self) -> tuple[list[Any], list[Any]]:
-        """Columns of the result, and blocks of its rows, that are a subgroup's."""
+    def _places(self) -> tuple[list[Any], list[Any]]:
+        """The columns of the result, and blocks of its rows, that are a subgroup's."""
         ways = max(1, self.tile.subgroups // self.columns)
         columns = [self.y // ways + i * self.tile.subgroups for i in range(self.own_columns)]
         return columns, [self.y % ways + i * ways for i in range(self.own_blocks)]
 
     def _begin(self) -> None:
+        """Results of nothing."""
         for number in range(self.own_columns * self.own_blocks):
             self._clear(self.found, number)
 
     def _add_up(self, first: Any) -> None:
         """A part's shares times its values."""
         form = self.form
-        columns, blocks = self._owned()
+        columns, blocks = self._places()
         with _loop(self.held, len(columns) + len(blocks)) as tile:
             for at, column in enumerate(columns):
                 self._load(self.v, at, self.buffers[form.v.source],
@@ -458,7 +457,7 @@ class _Kernel:
 
     def _end(self) -> None:
         """The results, where the scores were."""
-        columns, blocks = self._owned()
+        columns, blocks = self._places()
         for number, block in enumerate(blocks):
             for at, column in enumerate(columns):
                 self._store(self.found, number * len(columns) + at, block * EDGE, column)
