@@ -109,6 +109,18 @@ def test_a_window_over_all_pixels_has_no_place_beyond_them(operator):
     assert "2560" not in text.replace("strides=[2560, 2560]", "")
 
 
+def test_a_window_over_all_pixels_tells_its_largest_place():
+    """A comparison for each place of a window: 160,000 of this one's lie beyond the image."""
+    said = {"kernel_shape": [400, 400], "strides": [400, 400], "ceil_mode": 1}
+    model = pools("MaxPool", 22, [said], IMAGES[2])
+    model.graph.node[0].output.append("places")
+    model.graph.output.append(helper.make_empty_tensor_value_info("places"))
+    x = RANDOM.standard_normal(IMAGES[2]).astype(np.float32)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    for result, wanted in zip(executor(import_onnx(model), "llvm")(x), expected, strict=True):
+        np.testing.assert_array_equal(result, wanted)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_bytes_in_windows_that_lie_partly_outside(dtype):
     limits = np.iinfo(dtype)

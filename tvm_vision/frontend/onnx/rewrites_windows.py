@@ -96,6 +96,7 @@ def average_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     check_window(node, graph)
     if not any(dilation != 1 for dilation in attribute(node, "dilations", [])):
         return _with_pads(node, graph)
+    node = _narrowed(node, graph)
     before, behind = _pads(node, graph)
     steps, kernel = NodeBuilder(graph, node), attribute(node, "kernel_shape")
     value, pads = _cropped(steps, node.input[0], before, behind)
@@ -154,6 +155,7 @@ def max_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     check_window(node, graph)
     if len(node.output) < 2 or not node.output[1]:
         return _with_pads(node, graph)
+    node = _narrowed(node, graph)
     shape = graph.shape(node.input[0])
     after, kernel = _windows(node, shape[2:]), attribute(node, "kernel_shape")
     ones = [1] * len(kernel)
