@@ -148,6 +148,13 @@ def _standard(node: onnx.NodeProto, opset: int) -> Rewrite | None:
     return WITHOUT_DOMAIN.get(node.op_type)
 
 
+def is_operator(domain: str, name: str) -> bool:
+    """Whether onnxruntime has an operator of this name, as far as it is known here."""
+    if domain in ("", "ai.onnx"):
+        return onnx.defs.has(name)
+    return name in {DOMAIN: _STANDARD, TABLES_DOMAIN: TABLES}.get(domain, {})
+
+
 def _plain_lstm(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
     """An LSTM of the same weights in float32; its inputs and states are not rounded to uint8."""
     inputs = list(node.input)

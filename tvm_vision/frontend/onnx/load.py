@@ -34,6 +34,7 @@ from .declared import complete_declarations, declared_somehow
 from .fixed_inputs import advice, naming_inputs, with_input_values
 from .fixed_shape import of_fixed_shape
 from .fold import folded
+from .functions import without_functions
 from .graph import graph_inputs, inferred, nodes_in, with_input_shapes
 from .known_operators import check_domains, check_names
 from .order import put_in_order
@@ -167,7 +168,7 @@ def named_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelPro
     """
     proto = model if isinstance(model, onnx.ModelProto) else _load(Path(model))
     check_tensors(proto.graph)
-    named = _without_functions(proto)
+    named = without_functions(proto)
     if named is model:
         named = onnx.ModelProto()
         named.CopyFrom(proto)
@@ -221,19 +222,6 @@ def _is_empty_list(entry: onnx.AttributeProto) -> bool:
     lists = {entry.INTS: entry.ints, entry.FLOATS: entry.floats, entry.STRINGS: entry.strings}
     # Of a Constant the list is the value.
     return not lists.get(entry.type, [0]) and not entry.name.startswith("value")
-
-
-def _without_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """What PyTorch's newer exporter writes calls functions that the file brings with it."""
-    if not proto.functions:
-        return proto
-    try:
-        return light_step("inline_functions", proto)
-    except ToolError as error:
-        raise UnsupportedModelError(
-            f"functions that can be inlined are needed, and the model's are not ({error}): export "
-            "it again"
-        ) from None
 
 
 def _load(path: Path) -> onnx.ModelProto:
