@@ -72,7 +72,7 @@ CASES = [
     ((1, 2), 33, 160, 32, True, AttentionTile(2, 2, 5), False),
     ((1, 2), 20, 163, 64, True, AttentionTile(1, 4, 4), True),
     ((1, 1), 70, 176, 64, False, AttentionTile(4, 4, 3), False),
-    ((1, 1), 130, 57, 32, True, AttentionTile(8, 8, 4), False),
+    ((1, 1), 70, 57, 32, True, AttentionTile(4, 8, 4), False),
     ((2, 40), 40, 601, 32, False, None, False),
 ]
 

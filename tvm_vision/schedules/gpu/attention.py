@@ -6,10 +6,10 @@ whole rows of them. There threads turn them into shares, which are narrowed, and
 multiplies them with its columns of the values. Queries, keys and values come from memory straight
 into matrices, as each is used by a subgroup once. Scores, shares and their sums are float32.
 
-Rows that do not fit shared memory come in parts, twice: first for the largest score of each row,
-then for the shares and their products, which stay in registers from part to part. Scores are
-multiplied again rather than the products corrected by each new largest score, as FlashAttention
-(Dao et al. 2022) does: which thread has a row of a cooperative matrix is the driver's.
+Rows that do not fit shared memory come in parts. Results stay in registers from part to part, and
+are corrected by each new largest score, as FlashAttention (Dao et al. 2022) does. Which thread has a
+row of a cooperative matrix is the driver's, so that the corrections come as a matrix, too, with as
+many of the same in each row.
 
 The last 16 keys, and queries, stand before the end: some of them occur in the tile before, too, and
 count there. So nothing is read beside a tensor.
@@ -33,6 +33,7 @@ from ...topi.attention import FORM, AttentionForm
 from ...topi.barrier import barrier
 from ..common import NotThisKind, TargetLimits, largest_divisor, up
 from ..factors import FP16
+from .kernel_marks import SCALE_MATRIX
 
 EDGE = 16  # of the matrices
 SHAPE = (EDGE, EDGE, EDGE)
@@ -41,17 +42,18 @@ BANKS = 32  # words of shared memory that are read at once
 MOST_WIDTH = 128  # numbers of a query: more do not stay in registers
 MOST_UNROLLED = 64  # matrices that are loaded without a loop
 MOST_TOGETHER = 16  # scores of a row that a thread has under way at once
-MOST_EVEN = 1 << 20  # scores in rows of whole vectors
+MOST_HELD = 64  # scores of a part that a thread keeps
 LOWEST = -3.4028234663852886e38
 VECTOR = 8  # halves: rows of matrices begin at multiples of 16 bytes
 STORED = 4  # neighbours that a thread writes
-MOST_KEPT = 4  # matrices of results that a subgroup keeps while it makes scores
+MOST_ASKED = 16  # matrices of queries that a subgroup keeps while keys come in parts
+MOST_TILES = 6  # of 16 keys, in a part
 
 
 @dataclass(frozen=True)
 class AttentionTile:
     """blocks: of 16 queries, of a workgroup; subgroups: that share their keys; parts_of_keys: of a
-    row of scores, which are made one after the other, each twice where they are several."""
+    row of scores, which are made one after the other."""
 
     blocks: int
     subgroups: int
@@ -78,9 +80,6 @@ def candidates(form: AttentionForm, limits: TargetLimits) -> list[AttentionTile]
         return []
     if max(form.width, form.value_width) > MOST_WIDTH or not _in_matrices(form):
         return []
-    # Scores whose rows are vectors are no slower in memory, where they are many.
-    if form.keys % VECTOR == 0 and form.batches * form.queries * form.keys > MOST_EVEN:
-        return []
     tiles = [
         tile
         for tile in starmap(AttentionTile, product((1, 2, 4, 8), range(1, 9)))
@@ -93,21 +92,21 @@ def candidates(form: AttentionForm, limits: TargetLimits) -> list[AttentionTile]
     if any(tile.blocks > 1 for tile in whole) or form.queries <= EDGE:
         return sorted(whole, key=lambda tile: _cost(form, tile, limits))
     parts = [part for tile in tiles for part in _in_parts(form, tile, limits)]
-    return sorted(whole + parts, key=lambda tile: _cost_in_parts(form, tile, limits))
+    return sorted(parts, key=lambda tile: _cost_in_parts(form, tile, limits))
 
 
 def _in_parts(
     form: AttentionForm, tile: AttentionTile, limits: TargetLimits
 ) -> list[AttentionTile]:
-    """A tile with as few parts of keys as fit, if any do and it pays."""
-    columns, blocks = _owned(form, tile)
-    if columns * blocks > MOST_KEPT or 2 * _groups(form, tile) < limits.device.units.count:
+    """A tile with parts of keys, if they fit and pay."""
+    if tile.subgroups != 2 * tile.blocks or tile.blocks * form.width > MOST_ASKED * EDGE:
         return []
-    for parts in range(2, up(form.keys, EDGE) + 1):
-        found = replace(tile, parts_of_keys=parts)
-        if _shared(form, found, limits.subgroup) <= limits.shared_bytes:
-            return [found]
-    return []
+    if 2 * _groups(form, tile) < limits.device.units.count:
+        return []
+    found = replace(tile, parts_of_keys=up(up(form.keys, EDGE), MOST_TILES))
+    if found.parts_of_keys == 1 or _shared(form, found, limits.subgroup) > limits.shared_bytes:
+        return []
+    return [found]
 
 
 def _groups(form: AttentionForm, tile: AttentionTile) -> int:
@@ -160,15 +159,10 @@ def _cost(form: AttentionForm, tile: AttentionTile, limits: TargetLimits) -> flo
 
 
 def _cost_in_parts(form: AttentionForm, tile: AttentionTile, limits: TargetLimits) -> float:
-    """What a tile takes where rows are long, in steps of a subgroup. Its numbers are chosen by some
-    90 tiles of 13 forms, timed on an H200: the first takes 1.03 of the best's time there."""
-    tiles, times = up(form.keys, EDGE), 1 if tile.parts_of_keys == 1 else 2
-    width, values = form.width // EDGE, form.value_width // EDGE
-    scores = times * up(tiles, tile.subgroups) * width * (16 + tile.blocks)
-    shares = tiles * EDGE / tile.parts(limits.subgroup) * (0.5 + times / 2)
-    products = tiles * values * (4 + 2 * tile.blocks) / tile.subgroups
-    rounds = up(_groups(form, tile), limits.device.units.count)
-    return float((scores + shares + products) * rounds**0.7)
+    """What a tile takes where keys come in parts: work of a unit, whose workgroups share what it
+    multiplies. Chosen by some 300 tiles of 11 forms, timed on an H200: what is first takes up to
+    1.08 of the best's time there."""
+    return up(_groups(form, tile), limits.device.units.count) * (tile.blocks + 0.4)
 
 
 def shape_of(schedule: Schedule) -> AttentionForm:
@@ -236,7 +230,8 @@ def _shared(form: AttentionForm, tile: AttentionTile, lanes: int) -> int:
     """Bytes of shared memory."""
     rows, parts = EDGE * tile.blocks, tile.parts(lanes)
     shares = tile.held(form.keys) * EDGE + PADDING
-    return rows * (_score_row(form, tile, parts) * 4 + shares * 2 + 2 * parts * 4)
+    corrections = EDGE * 4 if tile.parts_of_keys > 1 else 0
+    return rows * (_score_row(form, tile, parts) * 4 + shares * 2 + 2 * parts * 4 + corrections)
 
 
 def _buffer(size: int, dtype: str, scope: str) -> Any:
@@ -281,10 +276,17 @@ class _Kernel:
         self.v = _buffer(self.own_columns * count, "float16", "wmma.matrix_b")
         found = self.own_blocks * self.own_columns
         self.found = _buffer(found * count, "float32", "wmma.accumulator")
+        self.several = tile.parts_of_keys > 1
+        if self.several:
+            self.corrections = _buffer(self.rows * EDGE, "float32", "shared")
+            self.correction = _buffer(count, "float32", "wmma.accumulator")
+            self.factor = _buffer(1, "float32", "local")
         self.own = _buffer(1, "float32", "local")
+        self.sum = _buffer(1, "float32", "local")
         self.top = _buffer(1, "float32", "local")
         self.turns = self.held * EDGE // self.parts
-        self.together = largest_divisor(self.turns, MOST_TOGETHER)
+        kept = self.several and self.turns <= MOST_HELD
+        self.together = self.turns if kept else largest_divisor(self.turns, MOST_TOGETHER)
         self.logits = _buffer(self.together, "float32", "local")
         # A part of a row is a thread's.
         self.thread = y * lanes + x
@@ -293,23 +295,15 @@ class _Kernel:
 
     def write(self) -> None:
         self._ask()
-        several = self.tile.parts_of_keys > 1
-        _put(self.own, 0, T.float32(LOWEST))
+        self._begin()
         with self._parts() as first:
             self._score(first)
             barrier()
             self._raise_top(first)
-            if several:
-                barrier()
-        self._agree_on_top()
-        self._begin()
-        with self._parts() as first:
-            if several:
-                self._score(first)
-                barrier()
             self._weigh(first)
             barrier()
             self._add_up(first)
+        _put(self.sums, self.thread, self.sum[0])
         self._end()
         barrier()
         self._give()
@@ -370,26 +364,40 @@ class _Kernel:
         return self.held * self.tile.parts_of_keys == self.tiles
 
     def _raise_top(self, first: Any) -> None:
-        """The largest of a thread's scores so far."""
+        """The largest score of a thread's row so far, and what its results are corrected by."""
+        _put(self.own, 0, T.float32(LOWEST))
         with T.serial(0, self.turns // self.together) as turn:
             self._fetch(first, turn)
             for number in range(self.together):
                 _put(self.own, 0, tirx.max(self.own[0], self.logits[number]))
-
-    def _agree_on_top(self) -> None:
-        """The largest score of a thread's row."""
         _put(self.tops, self.thread, self.own[0])
         barrier()
-        _put(self.top, 0, T.float32(LOWEST))
+        _put(self.own, 0, self.top[0])
         for part in range(self.parts):
-            _put(self.top, 0, tirx.max(self.top[0], self.tops[self.row * self.parts + part]))
-        _put(self.own, 0, T.float32(0))
+            _put(self.own, 0, tirx.max(self.own[0], self.tops[self.row * self.parts + part]))
+        if self.several:
+            self._correct()
+        _put(self.top, 0, self.own[0])
+
+    def _correct(self) -> None:
+        """What a row's results so far, and their sum, count beside those of a larger score."""
+        _put(self.factor, 0, tirx.exp(self.top[0] - self.own[0]))
+        _put(self.sum, 0, self.sum[0] * self.factor[0])
+        self._put_corrections(self.factor[0])
+
+    def _put_corrections(self, factor: Any) -> None:
+        """The factor of a thread's row, for a thread's part of the columns."""
+        count = EDGE // self.parts
+        for number in range(count):
+            place = self.row * EDGE + self.part * count + number
+            _put(self.corrections, place, factor)
 
     def _weigh(self, first: Any) -> None:
         """Shares of a row's scores, not yet divided by their sum."""
         # Scores are not replaced by what is made of them: TVM would put barriers into the loops.
         with T.serial(0, self.turns // self.together) as turn:
-            self._fetch(first, turn)
+            if self.together < self.turns:
+                self._fetch(first, turn)
             for number in range(self.together):
                 column = self._column(turn, number)
                 share = tirx.exp(self.logits[number] - self.top[0])
@@ -397,8 +405,7 @@ class _Kernel:
                 _put(self.logits, number, counted)
                 place = self.row * self.share_row + column
                 _put(self.shares, place, T.Cast("float16", self.logits[number]))
-                _put(self.own, 0, self.own[0] + self.logits[number])
-        _put(self.sums, self.thread, self.own[0])
+                _put(self.sum, 0, self.sum[0] + self.logits[number])
 
     def _column(self, turn: Any, number: int) -> Any:
         return (turn * self.together + number) * self.parts + self.part
@@ -436,6 +443,10 @@ class _Kernel:
 
     def _begin(self) -> None:
         """Results of nothing."""
+        _put(self.top, 0, T.float32(LOWEST))
+        _put(self.sum, 0, T.float32(0))
+        if self.several:  # written here, they share no memory with what a part needs first
+            self._put_corrections(T.float32(1))
         for number in range(self.own_columns * self.own_blocks):
             self._clear(self.found, number)
 
@@ -443,6 +454,11 @@ class _Kernel:
         """A part's shares times its values."""
         form = self.form
         columns, blocks = self._places()
+        if self.several:
+            for number, block in enumerate(blocks):
+                self._load(self.correction, 0, self.corrections, block * EDGE * EDGE, EDGE)
+                for at in range(len(columns)):
+                    self._scale(self.found, number * len(columns) + at, self.correction, 0)
         with _loop(self.held, len(columns) + len(blocks)) as tile:
             for at, column in enumerate(columns):
                 self._load(self.v, at, self.buffers[form.v.source],
@@ -486,7 +502,7 @@ class _Kernel:
     def _load(
         self, to: Any, number: Any, source: Any, place: Any, stride: int, order: str = "row_major"
     ) -> None:
-        at = source.access_ptr("r", ptr_type="float16", offset=place)
+        at = source.access_ptr("r", ptr_type=str(source.dtype), offset=place)
         T.evaluate(T.tvm_load_matrix_sync(to.data, *SHAPE, number, at, stride, order, dtype="void"))
 
     def _clear(self, matrices: Any, number: int) -> None:
@@ -502,6 +518,9 @@ class _Kernel:
                 source.data, *SHAPE, number, at, self.score_row, "row_major", dtype="void"
             )
         )
+
+    def _scale(self, matrices: Any, number: int, by: Any, other: int) -> None:
+        T.evaluate(T.call_extern("void", SCALE_MATRIX, matrices.data, number, by.data, other))
 
     def _multiply(self, to: Any, number: int, a: Any, place: int, b: Any, other: int) -> None:
         T.evaluate(

@@ -36,3 +36,5 @@ def with_marks(function: tirx.PrimFunc, marks: Mapping[str, int]) -> tirx.PrimFu
 
     body = tvm_ffi.structural_map(function.body, [(tirx.For, marked)], order="post")
     return function.with_body(body)
+# A call: each number of a cooperative matrix times that of another.
+SCALE_MATRIX = "tvm_vision_scale_matrix"

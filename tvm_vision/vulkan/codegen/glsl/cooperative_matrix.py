@@ -23,6 +23,8 @@ SCOPES = {"wmma.matrix_a": "A", "wmma.matrix_b": "B", "wmma.accumulator": "Accum
 SHAPE = "fragment_shape"
 ATTRIBUTE = "supports_cooperative_matrix"
 EXTENSIONS = ("GL_KHR_cooperative_matrix", "GL_KHR_memory_scope_semantics")
+# Each number of a matrix times that of another: ours, as TVM has no such operator.
+SCALE = "tvm_vision_scale_matrix"
 _LAYOUTS = {"row_major": "RowMajor", "col_major": "ColumnMajor"}
 
 
@@ -93,12 +95,28 @@ def _multiply(printer: NarrowingPrinter, call: Any) -> None:
     printer.emit(f"{result} = coopMatMulAdd({a}, {b}, {start});")
 
 
+def _scale(printer: NarrowingPrinter, call: Any) -> None:
+    """Arguments: its name, fragments, index, fragments of the factors, their index."""
+    result, by = (_fragment(printer, call.args[i], call.args[i + 1])[0] for i in (1, 3))
+    at = printer.names.unique("at")
+    each = f"{result}[{at}] = {result}[{at}] * {by}[{at}];"
+    # Each thread its own: glslang's copy of SPIRV-Tools ends the process at matrix * matrix.
+    printer.emit(f"for (int {at} = 0; {at} < {result}.length(); ++{at}) {each}")
+
+
 CALLS: dict[str, Callable[[NarrowingPrinter, Any], None]] = {
     "tirx.tvm_fill_fragment": _fill,
     MATRIX_MEMORY[0]: _load,
     MATRIX_MEMORY[1]: _store,
     "tirx.tvm_mma_sync": _multiply,
+    SCALE: _scale,
 }
+
+
+def called(call: Any) -> str:
+    """The name of a call's operator, or of the function of ours that it stands for."""
+    name = operator_name(call)
+    return str(call.args[0].value) if name == "tirx.call_extern" else name
 
 
 def _fragment(printer: NarrowingPrinter, data: Any, index: Any) -> tuple[str, str]:

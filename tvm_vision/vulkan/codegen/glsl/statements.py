@@ -104,8 +104,8 @@ class StatementPrinter(ExpressionPrinter):
             self._return(stmt)
         elif name in ("tirx.break_loop", "tirx.continue_loop"):
             self.emit("break;" if "break" in name else "continue;")
-        elif name in cooperative_matrix.CALLS:
-            cooperative_matrix.CALLS[name](self, value)
+        elif (matrices := cooperative_matrix.called(value)) in cooperative_matrix.CALLS:
+            cooperative_matrix.CALLS[matrices](self, value)
         elif name not in _IGNORED:
             self.visit(value)
 
