@@ -7,9 +7,9 @@ multiplies them with its columns of the values. Queries, keys and values come fr
 into matrices, as each is used by a subgroup once. Scores, shares and their sums are float32.
 
 Rows that do not fit shared memory come in parts. Results stay in registers from part to part, and
-are corrected by each new largest score, as FlashAttention (Dao et al. 2022) does. Which thread has a
-row of a cooperative matrix is the driver's, so that the corrections come as a matrix, too, with as
-many of the same in each row.
+are corrected by each new largest score, as FlashAttention (Dao et al. 2022) does. Which thread has
+a row of a cooperative matrix is the driver's, so that the corrections come as a matrix, too, each
+of them in a whole row.
 
 The last 16 keys, and queries, stand before the end: some of them occur in the tile before, too, and
 count there. So nothing is read beside a tensor.

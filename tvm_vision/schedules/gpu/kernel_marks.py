@@ -17,6 +17,8 @@ from tvm import tirx
 SELECT_LOADS = "pragma_select_loads"
 SUBGROUP = "pragma_subgroup"
 KEEP_LOOPS = "pragma_keep_loops"
+# A call: each number of a cooperative matrix times that of another.
+SCALE_MATRIX = "tvm_vision_scale_matrix"
 
 
 def with_marks(function: tirx.PrimFunc, marks: Mapping[str, int]) -> tirx.PrimFunc:
@@ -36,5 +38,3 @@ def with_marks(function: tirx.PrimFunc, marks: Mapping[str, int]) -> tirx.PrimFu
 
     body = tvm_ffi.structural_map(function.body, [(tirx.For, marked)], order="post")
     return function.with_body(body)
-# A call: each number of a cooperative matrix times that of another.
-SCALE_MATRIX = "tvm_vision_scale_matrix"
