@@ -137,11 +137,14 @@ def test_what_cannot_be_converted_is_refused():
         import_onnx(model)
 
 
-def test_outputs_of_one_name_are_refused():
+def test_an_output_that_is_listed_twice_is_one():
     model = relu_model((1, 3))
     model.graph.output.append(model.graph.output[0])
-    with pytest.raises(UnsupportedModelError, match="'y' is listed twice"):
-        import_onnx(model)
+    module, signature = import_onnx(model)
+    assert [output.name for output in signature.outputs] == ["y"]
+    x = np.array([[-1, 0, 2]], np.float32)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(["y"], {"x": x})
+    np.testing.assert_array_equal(run_on_cpu(module, x), expected)
 
 
 def test_custom_operators_are_named():

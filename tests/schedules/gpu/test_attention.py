@@ -19,7 +19,7 @@ from tvm.target import Target
 
 from support.compiled import MATRICES, MATRIX_GPU
 from support.emulated_matrices import emulated, need_right_arrays
-from support.matrix_runs import LIMITS, result
+from support.matrix_runs import LIMITS, printed, result
 from support.schedule_runs import target
 from tvm_vision.compiler.pipeline import Compilation, run
 from tvm_vision.compiler.tir.cast_buffers import narrowed
@@ -34,7 +34,7 @@ from tvm_vision.schedules.gpu.attention import (
 )
 from tvm_vision.schedules.templates import marked
 from tvm_vision.topi.attention import FORM, AttentionForm, View, attention
-from tvm_vision.vulkan.codegen import build
+from tvm_vision.vulkan.codegen import build, spirv
 from tvm_vision.vulkan.codegen.glsl.expressions import ExpressionPrinter
 
 SMALL = dataclasses.replace(LIMITS, shared_bytes=32768)
@@ -117,6 +117,17 @@ def test_attention_with_emulated_matrices(
     made_for = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
     found = result(function, inputs, form.shape, made_for)
     assert np.abs(found - wanted).max() <= TOLERANCE * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("tile", [AttentionTile(2, 4), AttentionTile(2, 4, 3)])
+def test_attention_becomes_a_valid_shader(tile: AttentionTile) -> None:
+    function = _function(_form((1, 2), 40, 130, 64))
+    scheduled = schedule_attention(Schedule(function), LIMITS, tile)
+    (shader,) = printed(marked(scheduled, LIMITS))
+    assert ("for (int at" in shader.source) == (tile.parts_of_keys > 1)
+    for environment in ("vulkan1.1", "vulkan1.3"):
+        found = spirv.compile_glsl(shader.source, name=shader.name, target_env=environment)
+        spirv.validate(found, environment)
 
 
 def _network(turned_first: bool, masked: bool) -> Any:

@@ -198,7 +198,8 @@ def _put_plainly(proto: onnx.ModelProto) -> None:
     """Change what onnxruntime reads as well, and ONNX's own tools or TVM do not: the default domain
     by its other name, lists of nothing as attributes, which stand for attributes left out, flags
     that are neither 0 nor 1, which mean 0, and weights that are listed as inputs, as they had to be
-    in old versions of the format; and the opset of what other domains' operators become."""
+    in old versions of the format; an output that is listed twice, as JAX's exporter lists a state
+    that is the result, too; and the opset of what other domains' operators become."""
     for entry in proto.opset_import:
         entry.domain = "" if entry.domain == "ai.onnx" else entry.domain
     for node in nodes_in(proto.graph):
@@ -215,6 +216,10 @@ def _put_plainly(proto: onnx.ModelProto) -> None:
     inputs = graph_inputs(proto)
     del proto.graph.input[:]
     proto.graph.input.extend(inputs)
+    # Results are by name, so that nothing is lost.
+    outputs = {value.name: value for value in proto.graph.output}
+    del proto.graph.output[:]
+    proto.graph.output.extend(outputs.values())
     proto.ir_version = max(proto.ir_version, IR_OF_WEIGHTS)
 
 
@@ -275,14 +280,6 @@ def _check(proto: onnx.ModelProto) -> None:
         raise UnsupportedModelError(
             f"the model is not valid ONNX: {error}; export it again"
         ) from None
-    # The checker looks for names that are given twice among inputs and results, not among outputs.
-    names = [value.name for value in proto.graph.output]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise UnsupportedModelError(
-            f"outputs of different names are needed, and '{twice[0]}' is listed twice: export the "
-            "model again"
-        )
     check_lists(proto)
 
 
