@@ -80,6 +80,35 @@ def test_resize(output, inputs, attributes):
     assert_equals_onnxruntime(model, image(1, 2, 5, 7))
 
 
+@pytest.mark.parametrize("operator", ["Less", "Greater"])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("source", ["bool", "same"])
+def test_unsigned_numbers_are_compared(operator, swapped, kind, source):
+    """Also those whose bounds are known, where TVM's simplifier goes below zero."""
+    largest = np.iinfo(kind).max
+    data = np.array([0, 1, 2, 31, 32, 33, largest], kind)
+    data = data > 1 if source == "bool" else data
+    for bound in (1, 32, largest):
+        nodes = [
+            helper.make_node(
+                "Cast", ["x"], ["c"], to=helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+            ),
+            helper.make_node(operator, ["k", "c"] if swapped else ["c", "k"], ["y"]),
+        ]
+        graph = helper.make_graph(
+            nodes, "test",
+            [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(data.dtype), [7])],
+            [helper.make_tensor_value_info("y", TensorProto.BOOL, [7])],
+            [numpy_helper.from_array(np.array(bound, kind), "k")],
+        )  # fmt: skip
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        pair = (bound, data.astype(kind)) if swapped else (data.astype(kind), bound)
+        order = np.less if operator == "Less" else np.greater
+        found = executor(import_onnx(model), "llvm")(data)[0]
+        np.testing.assert_array_equal(found, order(*(np.asarray(a, kind) for a in pair)))
+
+
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 @pytest.mark.parametrize("size", [(6, 8), (1, 3), (9, 1)])
 @pytest.mark.parametrize(

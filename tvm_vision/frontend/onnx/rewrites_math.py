@@ -46,6 +46,29 @@ def is_inf(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(steps("And", steps("IsInf", node.input[0]), sided))
 
 
+def strict_order(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Less and Greater of unsigned numbers."""
+    dtype = graph.dtype(node.input[0])
+    if not _ends_simplifier(dtype):
+        return None
+    steps = NodeBuilder(graph, node)
+    less, than = node.input if node.op_type == "Less" else reversed(node.input)
+    return steps.finish(_less(steps, less, than, dtype))
+
+
+def _ends_simplifier(dtype: np.dtype) -> bool:
+    """Whether TVM's simplifier ends at a strict comparison of numbers whose bounds it knows, as
+    those of a bool: it subtracts one bound from the other, below zero."""
+    return np.issubdtype(dtype, np.unsignedinteger) and dtype.itemsize > 1
+
+
+def _less(steps: NodeBuilder, less: str, than: str | np.ndarray, dtype: np.dtype) -> str:
+    """Whether a number is less than another."""
+    if not _ends_simplifier(dtype):
+        return steps("Less", less, than)
+    return steps("Not", steps("Equal", steps("Min", less, than), than))
+
+
 def bit_shift(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """A shift by the width or more, or by less than none, is whatever the device makes of it."""
     dtype = graph.dtype(node.input[0])
@@ -54,7 +77,7 @@ def bit_shift(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     if amount is not None and np.all((amount >= 0) & (amount < width)):
         return None
     steps = NodeBuilder(graph, node)
-    inside = steps("Less", node.input[1], width)
+    inside = _less(steps, node.input[1], width, dtype)
     signed = np.issubdtype(dtype, np.signedinteger)
     if signed:
         enough = steps("GreaterOrEqual", node.input[1], np.zeros((), dtype))
@@ -199,7 +222,9 @@ def scattered(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 MATH_REWRITES: dict[str, Rewrite] = {
     "BitShift": bit_shift,
     "Constant": constant,
+    "Greater": strict_order,
     "IsInf": is_inf,
+    "Less": strict_order,
     "LpNormalization": lp_normalization,
     "MeanVarianceNormalization": standardized,
     "Mul": product,
