@@ -139,10 +139,8 @@ def _with_standard_inside(
 
 def _standard(node: onnx.NodeProto, opset: int) -> Rewrite | None:
     """What puts a node as ONNX's; None for one that is left as it is."""
-    if node.domain == DOMAIN:
-        return _STANDARD.get(node.op_type)
-    if node.domain == TABLES_DOMAIN:
-        return TABLES.get(node.op_type)
+    if node.domain in _OF_DOMAINS:
+        return _OF_DOMAINS[node.domain].get(node.op_type)
     if node.domain or opset >= OWN_SINCE.get(node.op_type, opset + 1):
         return None
     return WITHOUT_DOMAIN.get(node.op_type)
@@ -152,7 +150,7 @@ def is_operator(domain: str, name: str) -> bool:
     """Whether onnxruntime has an operator of this name, as far as it is known here."""
     if domain in ("", "ai.onnx"):
         return onnx.defs.has(name)
-    return name in {DOMAIN: _STANDARD, TABLES_DOMAIN: TABLES}.get(domain, {})
+    return name in _OF_DOMAINS.get(domain, {})
 
 
 def _plain_lstm(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
@@ -229,3 +227,4 @@ _STANDARD: dict[str, Rewrite] = {
     "QuantizeLinear": _rounding,
     "DequantizeLinear": _rounding,
 }
+_OF_DOMAINS: dict[str, dict[str, Rewrite]] = {DOMAIN: _STANDARD, TABLES_DOMAIN: TABLES}

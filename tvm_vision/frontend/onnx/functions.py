@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx
 
 from ...errors import UnsupportedModelError
 from .contributed import is_operator
-from .graph import inner_graphs, nodes_in
+from .graph import nodes_in, put_domains_plainly
 from .tools import ToolError, light_step
-
-LONG_NAME = "ai.onnx"  # of ONNX's own domain, whose name is empty
 
 
 def without_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """``proto`` with the bodies of its functions in place of their calls; itself where it has none.
+    """``proto`` with the bodies of its functions in place of their calls; itself where it has none,
+    else it is changed on the way.
 
     What PyTorch's newer exporter and jax2onnx write has functions. ONNX's inliner is stricter than
     onnxruntime: it leaves calls of functions that import another version of a domain of their own
@@ -26,17 +23,16 @@ def without_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     """
     if not proto.functions:
         return proto
-    own = onnx.ModelProto()
-    own.CopyFrom(proto)
-    del own.functions[:]
-    own.functions.extend(f for f in proto.functions if not is_operator(f.domain, f.name))
-    _import_the_same(own)
-    _give_defaults(own)
+    own = [each for each in proto.functions if not is_operator(each.domain, each.name)]
+    del proto.functions[:]
+    proto.functions.extend(own)
+    _import_the_same(proto)
+    _give_defaults(proto)
     try:
-        inlined = light_step("inline_functions", own)
+        inlined = light_step("inline_functions", proto)
     except ToolError:
-        inlined = _inlined_as_it_is(own)
-    names = {_name(function) for function in own.functions}
+        inlined = _inlined_as_it_is(proto)
+    names = {_name(function) for function in proto.functions}
     if left := sorted({_name(node) for node in nodes_in(inlined.graph)} & names):
         raise _refusal(f"'{'.'.join(filter(None, left[0]))}' is still called")
     del inlined.functions[:]
@@ -68,21 +64,11 @@ def _name(of: onnx.FunctionProto | onnx.NodeProto) -> tuple[str, str, str]:
     return of.domain, name, of.overload
 
 
-def _all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    yield from nodes_in(proto.graph)
-    for function in proto.functions:
-        for node in function.node:
-            yield node
-            for inner in inner_graphs(node):
-                yield from nodes_in(inner)
-
-
 def _import_the_same(proto: onnx.ModelProto) -> None:
     """Have the model import all that its functions do, and these the model's version of domains
     other than ONNX's. Of ONNX's own, theirs stays, and the inliner converts what differs."""
     of_functions = [entry for function in proto.functions for entry in function.opset_import]
-    for entry in (*proto.opset_import, *of_functions):
-        entry.domain = "" if entry.domain == LONG_NAME else entry.domain
+    put_domains_plainly((*proto.opset_import, *of_functions))
     versions = {entry.domain: entry.version for entry in proto.opset_import}
     for entry in sorted(of_functions, key=lambda entry: -entry.version):
         if entry.domain not in versions:
@@ -95,8 +81,8 @@ def _import_the_same(proto: onnx.ModelProto) -> None:
 def _give_defaults(proto: onnx.ModelProto) -> None:
     """Write attributes that a call leaves out, and its function has a value for, into the call."""
     functions = {_name(function): function for function in proto.functions}
-    for node in _all_nodes(proto):
-        node.domain = "" if node.domain == LONG_NAME else node.domain
-        if function := functions.get(_name(node)):
-            given = {entry.name for entry in node.attribute}
-            node.attribute.extend(e for e in function.attribute_proto if e.name not in given)
+    for part in (proto.graph, *proto.functions):
+        for node in nodes_in(part):
+            if function := functions.get(_name(node)):
+                given = {entry.name for entry in node.attribute}
+                node.attribute.extend(e for e in function.attribute_proto if e.name not in given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,16 @@ def inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from entry.graphs
 
 
-def nodes_in(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a graph and of the graphs in them."""
+def put_domains_plainly(
+    entries: Iterable[onnx.OperatorSetIdProto | onnx.NodeProto],
+) -> None:
+    """Name ONNX's own domain by its shorter name, which is empty."""
+    for entry in entries:
+        entry.domain = "" if entry.domain == "ai.onnx" else entry.domain
+
+
+def nodes_in(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph, or of a function, and of the graphs in them."""
     for node in graph.node:
         yield node
         for inner in inner_graphs(node):

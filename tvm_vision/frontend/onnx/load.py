@@ -35,7 +35,13 @@ from .fixed_inputs import advice, naming_inputs, with_input_values
 from .fixed_shape import of_fixed_shape
 from .fold import folded
 from .functions import without_functions
-from .graph import graph_inputs, inferred, nodes_in, with_input_shapes
+from .graph import (
+    graph_inputs,
+    inferred,
+    nodes_in,
+    put_domains_plainly,
+    with_input_shapes,
+)
 from .known_operators import check_domains, check_names
 from .order import put_in_order
 from .parts import ENGINE, behind, has_work, opened, with_possible_cuts
@@ -166,12 +172,13 @@ def named_onnx(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelPro
 
     Raises InputError and UnsupportedModelError for files that cannot be read.
     """
-    proto = model if isinstance(model, onnx.ModelProto) else _load(Path(model))
-    check_tensors(proto.graph)
-    named = without_functions(proto)
-    if named is model:
+    if isinstance(model, onnx.ModelProto):
         named = onnx.ModelProto()
-        named.CopyFrom(proto)
+        named.CopyFrom(model)
+    else:
+        named = _load(Path(model))
+    check_tensors(named.graph)
+    named = without_functions(named)
     write_out_sparse(named.graph)
     put_in_order(named.graph)
     named = without_bfloat16(named)
@@ -200,10 +207,9 @@ def _put_plainly(proto: onnx.ModelProto) -> None:
     that are neither 0 nor 1, which mean 0, and weights that are listed as inputs, as they had to be
     in old versions of the format; an output that is listed twice, as JAX's exporter lists a state
     that is the result, too; and the opset of what other domains' operators become."""
-    for entry in proto.opset_import:
-        entry.domain = "" if entry.domain == "ai.onnx" else entry.domain
+    put_domains_plainly(proto.opset_import)
+    put_domains_plainly(nodes_in(proto.graph))
     for node in nodes_in(proto.graph):
-        node.domain = "" if node.domain == "ai.onnx" else node.domain
         for entry in [entry for entry in node.attribute if _is_empty_list(entry)]:
             node.attribute.remove(entry)
         for entry in node.attribute:

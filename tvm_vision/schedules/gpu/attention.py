@@ -311,7 +311,7 @@ class _Kernel:
     @contextmanager
     def _parts(self) -> Iterator[Any]:
         """The first key, in sixteens, of each part of them."""
-        if self.tile.parts_of_keys == 1:
+        if not self.several:
             yield T.int32(0)
             return
         with T.serial(0, self.tile.parts_of_keys) as part:

@@ -97,15 +97,15 @@ class StatementPrinter(ExpressionPrinter):
         value = stmt.value
         if type(value) is not ir.Call:
             return
-        name = operator_name(value)
+        name = cooperative_matrix.called(value)
         if name == BARRIER:
             self._barrier()
         elif name in ("tirx.thread_return", "tirx.ret"):
             self._return(stmt)
         elif name in ("tirx.break_loop", "tirx.continue_loop"):
             self.emit("break;" if "break" in name else "continue;")
-        elif (matrices := cooperative_matrix.called(value)) in cooperative_matrix.CALLS:
-            cooperative_matrix.CALLS[matrices](self, value)
+        elif name in cooperative_matrix.CALLS:
+            cooperative_matrix.CALLS[name](self, value)
         elif name not in _IGNORED:
             self.visit(value)
 
