@@ -81,9 +81,30 @@ def assigned(b: Builder) -> str:
     return b.node("ScatterElements", [moved, order, flat], axis=0)
 
 
+def unpooled(b: Builder) -> str:
+    """As MaxUnpool writes an image's numbers, where data say, and what is added up there."""
+    flat = b.node("Reshape", ["image", b.constant(np.array([-1]))])
+    places = b.node(
+        "Reshape", [b.node("Cast", [flat], to=TensorProto.INT64), b.constant(np.array([-1, 1]))]
+    )
+    wide = b.node("Concat", [flat, flat, flat, flat], axis=0)
+    put = b.node("ScatterND", [wide, places, flat])
+    return b.node("ScatterND", [put, places, flat], reduction="add")
+
+
 def network() -> onnx.ModelProto:
     b = Builder(1)
-    layers = (squeeze_and_excite, dilated, resized, joined, attention, reduced, peaks, assigned)
+    layers = (
+        squeeze_and_excite,
+        dilated,
+        resized,
+        joined,
+        attention,
+        reduced,
+        peaks,
+        assigned,
+        unpooled,
+    )
     results = [layer(b) for layer in layers]
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
@@ -127,6 +148,7 @@ def test_no_network_of_the_zoo_leaves_threads_idle(network, tmp_path: Path) -> N
     module, _ = import_onnx(path)
     for precision in ("fp32", "fp16"):
         found = launches_of(module, parse_target(MATRIX_GPU), precision=precision)
+        assert found
         # The steps of a sequence wait for one another, whatever there are of threads.
         cliffs = [launch for launch in found if launch.is_cliff]
         assert not [launch for launch in cliffs if not launch.kernel.startswith("recurrence")]

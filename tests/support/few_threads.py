@@ -48,7 +48,9 @@ class Launch:
 
 def launches_of(model: tvm.IRModule, target: Any, **options: Any) -> list[Launch]:
     """The launches of a network's kernels on a GPU, each function once."""
-    network = Compilation(model, target, CompileOptions.of({"kernel_cache": False, **options}))
+    # What other processes make is not in the module.
+    here = {"kernel_cache": False, "kernel_processes": False, **options}
+    network = Compilation(model, target, CompileOptions.of(here))
     run(network, last="schedule")
     nodes = {kernel.function: ", ".join(kernel.nodes) for kernel in reversed(network.graph.kernels)}
     return [
@@ -92,10 +94,15 @@ def _steps(statement: Any, extents: dict[str, int]) -> int:
 def _axis(statement: Any) -> tuple[str, int] | None:
     """The axis of threads that a statement goes along, and its extent; None of anything else."""
     if isinstance(statement, tirx.For) and statement.kind == tirx.ForKind.THREAD_BINDING:
-        return str(statement.thread_binding.thread_tag), int(statement.extent)
+        return str(statement.thread_binding.thread_tag), _extent(statement.extent)
     if isinstance(statement, tirx.AttrStmt) and str(statement.attr_key) == "thread_extent":
-        return str(statement.node.thread_tag), int(statement.value)
+        return str(statement.node.thread_tag), _extent(statement.value)
     return None
+
+
+def _extent(value: Any) -> int:
+    """Of TVM's sorts and scans, whose functions take any size, there are as many as it takes."""
+    return int(getattr(value, "value", LANES))
 
 
 def _parts(statement: Any) -> list[Any]:

@@ -1,9 +1,10 @@
 """Scatters as gathers: each element of the result finds what was written to it.
 
 Written one after the other, a thread of a GPU waits for each update before the next. Here no
-element waits for another, but in ``put_in_turn``, for processors and for what takes fewer turns
-than comparisons. Of several updates of one place the last counts, as when they are written in turn;
-a place outside the tensor is none, where TVM's operators write beside it.
+element waits for another, but in ``put_in_turn``, for processors, and none for updates of another
+place. Of several updates of one place the last counts, as when they are written in turn, and of
+sums the order is the same in each run; a place outside the tensor is none, where TVM's operators
+write beside it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
@@ -31,8 +31,10 @@ REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[[st
 }
 
 
-# Threads of a workgroup that writes in turn.
+# Threads of a workgroup.
 THREADS = 64
+# What code generation takes for GLSL's atomicMax: address, value.
+ATOMIC_MAX = "tvm_vision_atomic_max"
 
 
 @dataclass(frozen=True)
@@ -62,18 +64,42 @@ def targets_of(indices: te.Tensor, sizes: Sequence[int]) -> te.Tensor:
     return te.compute(indices.shape[:1], target, name="targets")
 
 
-def latest_of(targets: te.Tensor, count: int) -> te.Tensor:
-    """The last update of each place: int32 (before, count, after), of targets (before, m, after);
-    -1: of a place that has none."""
-    before, updates, after = targets.shape
-    m = te.reduce_axis((0, updates), "m")
-    none = tirx.const(-1, "int32")
+def targets_along(indices: te.Tensor, count: int) -> te.Tensor:
+    """Places of updates along an axis of ``count``: int32 (before, m, after), of indices of this
+    shape, of which those below zero count from the end. -1: outside of the axis."""
 
-    def latest(b: Any, place: Any, c: Any) -> Any:
-        here = targets[b, m, c] == place.astype(targets.dtype)
-        return te.max(tirx.Select(here, m.astype("int32"), none), axis=m)
+    def target(*at: Any) -> Any:
+        index = indices(*at)
+        place = tirx.Select(index < 0, index + count, index)
+        inside = tirx.all(place >= 0, place < count)
+        return tirx.Select(inside, place.astype("int32"), tirx.const(-1, "int32"))
 
-    return te.compute((before, count, after), latest, name="latest")
+    return te.compute(indices.shape, target, name="targets")
+
+
+def latest_among(targets: te.Tensor, count: int) -> te.Tensor:
+    """The last update of each place, on a GPU: int32 (before, count, after), of targets int32
+    (before, m, after); -1: of a place that has none."""
+    before, many, after = (int(size) for size in targets.shape)
+
+    def body(ins: Any, outs: Any) -> tirx.Stmt:
+        where, latest = T.buffer_proxy(ins[0]), T.buffer_proxy(outs[0])
+
+        def clear(own: Any) -> None:
+            latest[_split(own, count, after)] = tirx.const(-1, "int32")
+
+        def note(own: Any) -> None:
+            b, m, c = _split(own, many, after)
+            place = where[b, m, c]
+            with T.If(tirx.all(place >= 0, place < count)), T.Then():
+                address = tirx.address_of(latest[b, place, c])
+                T.evaluate(T.call_extern("int32", ATOMIC_MAX, address, m))
+
+        launches = [_launch(before * count * after, clear), _launch(before * many * after, note)]
+        return tirx.SeqStmt(launches)
+
+    shape = (before, count, after)
+    return te.extern([shape], [targets], body, dtype=["int32"], name="latest_among")
 
 
 def put(data: te.Tensor, latest: te.Tensor, updates: te.Tensor, reduction: str) -> te.Tensor:
@@ -122,59 +148,90 @@ def put_few(data: te.Tensor, targets: te.Tensor, updates: te.Tensor, reduction: 
     return te.compute(data.shape, value, name="put_few")
 
 
+def put_sorted(
+    data: te.Tensor, targets: te.Tensor, order: te.Tensor, updates: te.Tensor, reduction: str
+) -> te.Tensor:
+    """As ``put_all``, of many updates on a GPU: the thread of the first update of a place adds all
+    of them. order: int32 (before, m, after), the updates sorted by their targets."""
+    before, count, after, inner = (int(size) for size in data.shape)
+    many = int(targets.shape[1])
+
+    def body(ins: Any, outs: Any) -> tirx.Stmt:
+        old, where, number, new = (T.buffer_proxy(buffer) for buffer in ins)
+        result = T.buffer_proxy(outs[0])
+
+        def copy(own: Any) -> None:
+            at = (*_split(own // inner, count, after), own % inner)
+            result[at] = old[at]
+
+        def add(own: Any) -> None:
+            b, first, c = _split(own // inner, many, after)
+            i = own % inner
+            place = where[b, number[b, first, c], c]
+            above = where[b, number[b, tirx.max(first - 1, 0), c], c]
+            begins = tirx.any(first == 0, above != place)
+            with T.If(tirx.all(begins, place >= 0, place < count)), T.Then():
+                with T.serial(0, many - first) as further:
+                    m = number[b, first + further, c]
+                    with T.If(where[b, m, c] != place), T.Then():
+                        T.evaluate(tirx.break_loop())
+                    at = (b, place, c, i)
+                    result[at] = _with(result[at], new[b, m, c, i], reduction)
+
+        whole = before * after * inner
+        return tirx.SeqStmt([_launch(whole * count, copy), _launch(whole * many, add)])
+
+    inputs = [data, targets, order, updates]
+    return te.extern([data.shape], inputs, body, dtype=[str(data.dtype)], name="put_sorted")
+
+
 def put_in_turn(
     data: te.Tensor, targets: te.Tensor, updates: te.Tensor, reduction: str
 ) -> te.Tensor:
-    """As ``put_few``, one update after another: of many, for the current target. A thread of a GPU
-    has an element along each of the axes before, after and inner, and all places between."""
+    """As ``put_few``, one update after another: of many, for a processor."""
     before, count, after, inner = (int(size) for size in data.shape)
     rows, many = before * after, int(targets.shape[1])
 
     def body(ins: Any, outs: Any) -> tirx.Stmt:
         old, where, new = (T.buffer_proxy(buffer) for buffer in ins)
         result = T.buffer_proxy(outs[0])
-
-        def copy(b: Any, place: Any, c: Any, i: Any) -> None:
-            result[b, place, c, i] = old[b, place, c, i]
-
-        def write(b: Any, m: Any, c: Any, i: Any) -> None:
-            place = where[b, m, c]
-            with T.If(tirx.all(place >= 0, place < count)), T.Then():
-                result[b, place, c, i] = _with(result[b, place, c, i], new[b, m, c, i], reduction)
-
-        if not _on_gpu():
-            with IRBuilder() as first, T.parallel(0, before * count) as each:
-                with T.serial(0, after) as c, T.serial(0, inner) as i:
-                    copy(each // count, each % count, c, i)
-            with IRBuilder() as second, T.parallel(0, rows) as row:
-                with T.serial(0, many) as m, T.serial(0, inner) as i:
-                    write(row // after, m, row % after, i)
-            return tirx.SeqStmt([first.get(), second.get()])
-        with IRBuilder() as builder:
-            block, thread = (te.thread_axis(f"{axis}Idx.x") for axis in ("block", "thread"))
-            launch = [(block, -(-rows * inner // THREADS)), (thread, THREADS)]
-            with T.frame_scope([T.attr(axis, "thread_extent", size) for axis, size in launch]):
-                own = block.var * THREADS + thread.var
-                at = (own // (after * inner), own // inner % after, own % inner)
-                with T.If(own < rows * inner), T.Then():
-                    with T.serial(0, count) as place:
-                        copy(at[0], place, *at[1:])
-                    with T.serial(0, many) as m:
-                        write(at[0], m, *at[1:])
-            return builder.get()
+        with IRBuilder() as copies, T.parallel(0, before * count) as each:
+            with T.serial(0, after) as c, T.serial(0, inner) as i:
+                at = (each // count, each % count, c, i)
+                result[at] = old[at]
+        with IRBuilder() as writes, T.parallel(0, rows) as row:
+            with T.serial(0, many) as m, T.serial(0, inner) as i:
+                b, c = row // after, row % after
+                place = where[b, m, c]
+                with T.If(tirx.all(place >= 0, place < count)), T.Then():
+                    at = (b, place, c, i)
+                    result[at] = _with(result[at], new[b, m, c, i], reduction)
+        return tirx.SeqStmt([copies.get(), writes.get()])
 
     return te.extern(
         [data.shape], [data, targets, updates], body, dtype=[str(data.dtype)], name="put_in_turn"
     )
 
 
+def _split(own: Any, middle: int, last: int) -> tuple[Any, Any, Any]:
+    """The places along three axes of a number that counts through them."""
+    return own // (middle * last), own // last % middle, own % last
+
+
+def _launch(count: int, body: Callable[[Any], None]) -> tirx.Stmt:
+    """A thread for each of ``count``, whose number the body takes."""
+    with IRBuilder() as builder:
+        block, thread = (te.thread_axis(f"{axis}Idx.x") for axis in ("block", "thread"))
+        launch = [(block, -(-count // THREADS)), (thread, THREADS)]
+        with T.frame_scope([T.attr(axis, "thread_extent", size) for axis, size in launch]):
+            own = block.var * THREADS + thread.var
+            with T.If(own < count), T.Then():
+                body(own)
+        return builder.get()
+
+
 def _with(old: Any, update: Any, reduction: str) -> Any:
     return update if reduction == "update" else REDUCTIONS[reduction][0](old, update)
-
-
-def _on_gpu() -> bool:
-    target = tvm.target.Target.current(allow_none=True)
-    return target is not None and "gpu" in target.keys
 
 
 def put_grid(

@@ -207,3 +207,42 @@ def test_an_element_outside_is_left_out(
         if -9 <= place < 9:
             expected[place, column] = update + expected[place, column] * (reduction == "add")
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+MANY = 80_000  # more than a thread takes one after another on lavapipe, whose loops end before
+REDUCED = {"none": None, "add": np.add, "mul": np.multiply, "max": np.maximum}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8"])
+@pytest.mark.parametrize("reduction", REDUCED)
+def test_many_updates_of_many_places(reduction: str, dtype: str) -> None:
+    """As MaxUnpool of an image has them, or the points of a cloud that are put in a grid. Of all
+    types whose elements a thread writes beside another's."""
+    random = np.random.default_rng(5)
+    data = random.integers(-3, 3, (30_000, 3)).astype(dtype)
+    updates = random.integers(-1 if reduction == "mul" else -3, 2, (MANY, 3)).astype(dtype)
+    indices = random.integers(0, len(data), (MANY, 1))
+    indices[::7] = len(data)  # left out
+    model = model_of("ScatterND", data, indices, updates, fixed=False, reduction=reduction)
+    given = {"data": data, "updates": updates, "indices": indices}
+    names, found = kernels_and_result(model, "vulkan", **given)
+    assert ("scatter_latest" if reduction == "none" else "argsort") in " ".join(names)
+    expected, inside = data.astype("float64"), indices[:, 0] < len(data)
+    places, values = indices[inside, 0], updates[inside].astype("float64")
+    if reduction == "none":
+        expected[places] = values
+    else:
+        REDUCED[reduction].at(expected, places, values)
+    assert (found == expected).all()
+
+
+def test_all_updates_of_one_place() -> None:
+    data, updates = np.zeros((2, 9), np.float32), np.ones((2, 600_000), np.float32)
+    indices = np.full(updates.shape, -7)
+    given = given_to(
+        model := model_of("ScatterElements", data, indices, updates, fixed=False, axis=1),
+        data, indices, updates,
+    )  # fmt: skip
+    updates[:, -1] = [5, 6]
+    _, found = kernels_and_result(model, "vulkan", **given)
+    assert found.tolist() == [[0, 0, 5, *[0] * 6], [0, 0, 6, *[0] * 6]]

@@ -20,11 +20,12 @@ import onnx
 
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.evaluate.compare import of_real_rows
+from tvm_vision.frontend.onnx.graph import opset_of
 from tvm_vision.frontend.onnx.load import OWN_OPSET
 from tvm_vision.frontend.signature import TensorSpec
 
 from .onnx_cases import Case, node_cases
-from .variants import SIGN, NoReference, case_named, opset_of, types_of
+from .variants import SIGN, NoReference, case_named, types_of
 
 # A remedy is an order: a verb behind the colon or semicolon that ends what was found.
 ORDERS = (

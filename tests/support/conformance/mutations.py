@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tvm_vision.frontend.onnx.graph import least_ir_version
+from tvm_vision.frontend.onnx.graph import is_plain, least_ir_version
 
 from .onnx_cases import TYPES, Case, as_type
 
@@ -183,7 +183,7 @@ class Mutator:
     def _opset(self, case: Case) -> None:
         version = int(self._one(OPSETS))
         for entry in case.model.opset_import:
-            if entry.domain in ("", "ai.onnx"):
+            if is_plain(entry.domain):
                 entry.version = version
         case.model.ir_version = least_ir_version(case.model)
 

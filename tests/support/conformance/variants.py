@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from tvm_vision.frontend.onnx.graph import least_ir_version
+from tvm_vision.frontend.onnx.graph import is_plain, least_ir_version, opset_of
 from tvm_vision.frontend.onnx.load import MIN_OPSET
 from tvm_vision.frontend.onnx.tools import ToolError, light_step
 
@@ -88,11 +88,6 @@ def judged(case: Case) -> Case:
     return replace(case, outputs=tuple(found))
 
 
-def opset_of(model: onnx.ModelProto) -> int:
-    """The version of the operator set that a model is in; 0 where it uses other sets alone."""
-    return next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 0)
-
-
 def types_of(case: Case) -> list[str]:
     """Element types of the inputs."""
     return sorted({array.dtype.name for array in case.inputs.values()})
@@ -117,7 +112,7 @@ def _at_opset(case: Case, version: int) -> Case:
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     for entry in model.opset_import:
-        if entry.domain in ("", "ai.onnx"):
+        if is_plain(entry.domain):
             entry.version = version
     model.ir_version = least_ir_version(model)
     try:

@@ -1,5 +1,5 @@
-"""ScatterND and ScatterElements as gathers (topi/scatter.py), or written in turn where that is
-faster: what an index outside of the tensor would write is left out everywhere.
+"""ScatterND and ScatterElements as gathers (topi/scatter.py), or written in turn on a processor:
+what an index outside of the tensor would write is left out everywhere.
 
 Indices that are numbers, as exporters write an assignment to a slice, say beforehand what lies
 where: no index is left to read where the places form a grid, and nothing is left to do where they
@@ -20,12 +20,14 @@ from tvm import relax
 from ...topi.scatter import (
     REDUCTIONS,
     Steps,
-    latest_of,
+    latest_among,
     put,
     put_all,
     put_few,
     put_grid,
     put_in_turn,
+    put_sorted,
+    targets_along,
     targets_of,
 )
 from .fold_constants import numbers_behind
@@ -34,10 +36,8 @@ from .rewriting import rewritten
 
 # So few updates are looked at by each place itself: a second kernel takes longer.
 FEW = 8
-# So many threads of a GPU at once make up for each one's turns.
-MANY_THREADS = 4096
-# More comparisons, of each place with each update, take longer than turns.
-MOST_COMPARED = 1 << 33
+# More comparisons, of each element with each update, take longer than to sort the updates.
+MOST_COMPARED = 1 << 22
 
 
 def scatters_as_gathers(mod: tvm.IRModule, *, on_gpu: bool) -> tvm.IRModule:
@@ -84,13 +84,11 @@ class _Scatters(relax.PyExprMutator):
             rows = _flat(points, places).reshape(1, many, 1)
             if reduction == "update" or _are_apart(rows):
                 return self._put(call, whole, many, _latest(rows, count), reduction)
-        compared = count * many * (1 if reduction == "update" else inner)
         points = self._reshaped(call.args[1], [many, axes])
         targets = self.builder_.emit_te(
             targets_of, points, places, primfunc_name_hint="scatter_targets"
         )
-        in_turn = not self._on_gpu or compared > MOST_COMPARED
-        return self._found(call, whole, many, targets, reduction, in_turn)
+        return self._found(call, whole, many, targets, reduction)
 
     def _elements(
         self, call: relax.Call, shapes: Sequence[Any], numbers: np.ndarray | None, reduction: str
@@ -108,14 +106,10 @@ class _Scatters(relax.PyExprMutator):
             if reduction == "update" or _are_apart(rows):
                 return self._put(call, whole, many, _latest(rows, count), reduction)
         places = self._reshaped(call.args[1], [before, many, after])
-        dtype = str(call.args[1].ty.dtype)
-        zero, size = relax.const(0, dtype), relax.const(count, dtype)
-        below = self.builder_.emit(relax.op.less(places, zero))
-        around = self.builder_.emit(relax.op.add(places, size))
-        targets = self.builder_.emit(relax.op.where(below, around, places))
-        compared = before * count * after * many
-        in_turn = not self._on_gpu or before * after >= MANY_THREADS or compared > MOST_COMPARED
-        return self._found(call, whole, many, targets, reduction, in_turn)
+        targets = self.builder_.emit_te(
+            targets_along, places, count, primfunc_name_hint="scatter_targets"
+        )
+        return self._found(call, whole, many, targets, reduction)
 
     def _put_grid(
         self, call: relax.Call, grid: Sequence[Steps], inner: Sequence[int], reduction: str
@@ -135,23 +129,26 @@ class _Scatters(relax.PyExprMutator):
         many: int,
         targets: Any,
         reduction: str,
-        in_turn: bool,
     ) -> relax.Expr:
         """With places that are known when the network runs. whole: see ``put``."""
         before, count, after, inner = whole
         targets = self._reshaped(targets, [before, many, after])
         few = self._on_gpu and many <= FEW
-        if reduction == "update" and not few and not in_turn:
+        if self._on_gpu and reduction == "update" and not few:
             latest = self.builder_.emit_te(
-                latest_of, targets, count, primfunc_name_hint="scatter_latest"
+                latest_among, targets, count, primfunc_name_hint="scatter_latest"
             )
             return self._put(call, whole, many, latest, reduction)
         data = self._reshaped(call.args[0], whole)
         updates = self._reshaped(call.args[2], [before, many, after, inner])
-        kernel = put_few if few else put_in_turn if in_turn else put_all
-        hint = f"scatter_{reduction}"
+        kernel, given = put_few if few else put_in_turn, [data, targets, updates]
+        if self._on_gpu and not few:
+            kernel = put_all
+            if math.prod(whole) * many > MOST_COMPARED:
+                order = self.builder_.emit(relax.op.argsort(targets, axis=1, dtype="int32"))
+                kernel, given = put_sorted, [data, targets, order, updates]
         made = self.builder_.emit_te(
-            kernel, data, targets, updates, reduction, primfunc_name_hint=hint
+            kernel, *given, reduction, primfunc_name_hint=f"scatter_{reduction}"
         )
         return self._shaped(made, call)
 
@@ -205,7 +202,7 @@ def _rows(indices: Any, count: int) -> Any:
 
 
 def _latest(rows: np.ndarray, count: int) -> np.ndarray:
-    """What ``latest_of`` finds, of numbers (before, m, after) of which those outside are -1."""
+    """What ``latest_among`` finds, of numbers (before, m, after) of which those outside are -1."""
     before, _, after = rows.shape
     found = np.full((before, count + 1, after), -1, np.int32)  # the last takes what is outside
     b, m, c = np.indices(rows.shape)

@@ -11,6 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ...errors import InputError
+from ...frontend.onnx.graph import opset_of
 from ...models.frames import Letterbox
 from ...package import Preprocessing
 
@@ -32,7 +33,7 @@ def with_camera(
     Raises InputError for an interpolation that devices have no kernel for.
     """
     mode = MODES.get(preprocessing.interpolation)
-    opset = next(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
+    opset = opset_of(model)
     if mode is None or opset < LEAST_OPSET:
         raise InputError(
             f"frames can be prepared on the device with an interpolation of {', '.join(MODES)} and "

@@ -27,7 +27,9 @@ from .graph import (
     attributes,
     inferred,
     inner_graphs,
+    is_plain,
     nodes_in,
+    opset_of,
     with_input_shapes,
 )
 from .tools import ToolError, light_step, without_large_values
@@ -62,7 +64,7 @@ def standard_operators(
     Raises RefusedNodes for a node that cannot be put so.
     """
     # A file may import ONNX's own set nowhere, which is refused behind this.
-    opset = max((entry.version for entry in model.opset_import if not entry.domain), default=0)
+    opset = opset_of(model)
     if not opset or not any(_standard(node, opset) for node in nodes_in(model.graph)):
         return model
     model = _of_newer_set(model, opset)
@@ -148,7 +150,7 @@ def _standard(node: onnx.NodeProto, opset: int) -> Rewrite | None:
 
 def is_operator(domain: str, name: str) -> bool:
     """Whether onnxruntime has an operator of this name, as far as it is known here."""
-    if domain in ("", "ai.onnx"):
+    if is_plain(domain):
         return onnx.defs.has(name)
     return name in _OF_DOMAINS.get(domain, {})
 

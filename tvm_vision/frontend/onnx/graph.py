@@ -81,12 +81,23 @@ def inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from entry.graphs
 
 
+def is_plain(domain: str) -> bool:
+    """Whether a domain is ONNX's own, by its shorter name or its longer one."""
+    return domain in ("", "ai.onnx")
+
+
+def opset_of(model: onnx.ModelProto | onnx.FunctionProto) -> int:
+    """The version of ONNX's own operator set that is imported; 0 where none is."""
+    versions = [entry.version for entry in model.opset_import if is_plain(entry.domain)]
+    return max(versions, default=0)
+
+
 def put_domains_plainly(
     entries: Iterable[onnx.OperatorSetIdProto | onnx.NodeProto],
 ) -> None:
     """Name ONNX's own domain by its shorter name, which is empty."""
     for entry in entries:
-        entry.domain = "" if entry.domain == "ai.onnx" else entry.domain
+        entry.domain = "" if is_plain(entry.domain) else entry.domain
 
 
 def nodes_in(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
@@ -203,7 +214,7 @@ class GraphEditor:
     """
 
     def __init__(self, model: onnx.ModelProto, weights: onnx.ModelProto | None = None) -> None:
-        self.opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
+        self.opset = opset_of(model)
         self.new_constants: list[onnx.TensorProto] = []
         self.computed: Mapping[str, np.ndarray] = {}
         self._constants: dict[str, Any] = {}

@@ -20,7 +20,7 @@ from ...error_lines import first_line
 from ..node_names import node_name, variable_hint
 from ..refusals import CUT, Refusal, RefusedNodes, Remedy
 from ..relax_names import name_bindings
-from .graph import Unsupported
+from .graph import Unsupported, opset_of
 from .own_operators import OWN_CONVERTERS
 
 FIX_PARAMETERS = "make constants of the inputs that decide about its shapes"
@@ -148,7 +148,7 @@ class Importer(ONNXGraphImporter):
 
 def convert(model: onnx.ModelProto, shapes: dict[str, list[int]]) -> Any:
     """The IRModule of ``model``, whose nodes are named; raises RefusedNodes or what TVM raises."""
-    opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
+    opset = opset_of(model)
     importer = Importer(model, shapes)
     module = importer.from_onnx(model.graph, opset)
     return name_bindings(module, lambda var: node_name(var.name) or importer.bound.get(var))

@@ -7,7 +7,7 @@ import functools
 import onnx
 
 from ..refusals import CUT, NodesRefused, Refusal, Remedy
-from .graph import nodes_in
+from .graph import nodes_in, opset_of
 from .parts import with_possible_cuts
 from .rewrites import PREVIEW
 
@@ -39,7 +39,7 @@ def check_domains(proto: onnx.ModelProto) -> None:
 def check_names(proto: onnx.ModelProto) -> None:
     """Raise NodesRefused unless ONNX has the operators, in the model's operator set: exporters
     write those that they cannot convert as they are."""
-    version = max(e.version for e in proto.opset_import if e.domain in ("", "ai.onnx"))
+    version = opset_of(proto)
     since = _first_versions()
     refusals = [
         _unknown(node, since.get(node.op_type, 0), version)

@@ -39,6 +39,7 @@ from .graph import (
     graph_inputs,
     inferred,
     nodes_in,
+    opset_of,
     put_domains_plainly,
     with_input_shapes,
 )
@@ -254,8 +255,7 @@ def _of_known_opset(proto: onnx.ModelProto) -> onnx.ModelProto:
 
     Raises UnsupportedModelError for a newer one, and where ONNX cannot convert it.
     """
-    opsets = {entry.domain or "ai.onnx": entry.version for entry in proto.opset_import}
-    version = opsets.get("ai.onnx", 0)
+    version = opset_of(proto)
     newest = onnx.defs.onnx_opset_version()
     if MIN_OPSET <= version <= newest:
         return proto

@@ -31,6 +31,7 @@ from .graph import (
     inferred,
     is_quantized,
     least_ir_version,
+    opset_of,
     with_input_shapes,
 )
 from .load import Shapes, checked_onnx
@@ -92,7 +93,7 @@ def plain_onnx(
         proto = computed_in_float32(proto)  # onnxruntime counts what it sees in float32 alone
     # ONNX's checker wants shapes of outputs, which files need not declare.
     plain = inferred(simplified(proto, shapes) or folded(with_input_shapes(proto, shapes)))
-    opset = next(e.version for e in plain.opset_import if e.domain in ("", "ai.onnx"))
+    opset = opset_of(plain)
     if opset < LEAST_OPSET:
         try:
             plain = run("convert_version", plain, opset=NEW_OPSET)

@@ -13,7 +13,15 @@ import onnx
 from ..node_names import name_after, name_nodes
 from ..refusals import Refusal, RefusedNodes
 from .empty import around_nothing
-from .graph import GraphEditor, Rewrite, Unsupported, attribute, infer_types, inferred
+from .graph import (
+    GraphEditor,
+    Rewrite,
+    Unsupported,
+    attribute,
+    infer_types,
+    inferred,
+    is_plain,
+)
 from .rewrites_image import IMAGE_REWRITES
 from .rewrites_math import MATH_REWRITES
 from .rewrites_numbers import NUMBER_REWRITES
@@ -117,7 +125,7 @@ def _name_bodies(
 
 
 def _to_expand(node: onnx.NodeProto) -> bool:
-    if node.domain not in ("", "ai.onnx"):
+    if not is_plain(node.domain):
         # Operators of a domain that we let through have bodies.
         return node.domain == PREVIEW
     from tvm_vision.tvm_compat.onnx import imported_operators

@@ -27,7 +27,9 @@ SHUFFLES = (
     "tirx.tvm_warp_shuffle_xor",
     "tirx.tvm_warp_activemask",
 )
-ATOMICS = ("tirx.atomic_add",)
+ATOMIC_ADD = "tirx.atomic_add"
+ATOMIC_MAX = "tvm_vision_atomic_max"  # a call of it: TVM has no such operator
+ATOMICS = (ATOMIC_ADD, ATOMIC_MAX)
 # On loops over threads: guarded loads without a branch; lanes that a kernel is best with.
 SELECT_LOADS = "pragma_select_loads"
 SUBGROUP = "pragma_subgroup"
@@ -65,6 +67,12 @@ _types: dict[int, tuple[Any, Type]] = {}
 def operator_name(call: Any) -> str:
     """The name of a call's operator, "" for a call of a function."""
     return call.op.name if isinstance(call.op, ir.Op) else ""
+
+
+def called(call: Any) -> str:
+    """The name of a call's operator, or of the function of ours that it stands for."""
+    name = operator_name(call)
+    return str(call.args[0].value) if name == "tirx.call_extern" else name
 
 
 def is_private(root: Any) -> bool:
@@ -260,13 +268,13 @@ class Analysis:
         use.accesses.append(Access(self.element(load.source), type_of(load), load.indices[0]))
 
     def _call(self, call: Any) -> None:
-        name = operator_name(call)
+        name = called(call)
         if name == BARRIER:
             self._has_barrier = True
         elif name in MATRIX_MEMORY:
             self._matrix(call, name)
         elif name in ATOMICS:
-            target = call.args[0]
+            target = call.args[-2]
             if not isinstance(target, ir.Call) or operator_name(target) != "tirx.address_of":
                 raise UnsupportedKernelError(f"{name} needs the address of a buffer's element")
             use = self.use(target.args[0].source)
@@ -389,7 +397,7 @@ class Analysis:
         if isinstance(leaf, ir.TensorLoad):
             return handle(self.root[handle(leaf.source)]) in self.divergent
         if isinstance(leaf, ir.Call):
-            name = operator_name(leaf)
+            name = called(leaf)
             return name in SHUFFLES or name in ATOMICS
         return self._in_workgroup(leaf) or handle(leaf) in self.divergent
 

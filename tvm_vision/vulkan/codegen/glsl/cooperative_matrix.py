@@ -113,12 +113,6 @@ CALLS: dict[str, Callable[[NarrowingPrinter, Any], None]] = {
 }
 
 
-def called(call: Any) -> str:
-    """The name of a call's operator, or of the function of ours that it stands for."""
-    name = operator_name(call)
-    return str(call.args[0].value) if name == "tirx.call_extern" else name
-
-
 def _fragment(printer: NarrowingPrinter, data: Any, index: Any) -> tuple[str, str]:
     """One fragment and its type."""
     if isinstance(data, ir.Call) and operator_name(data) == "tirx.buffer_data":

@@ -15,7 +15,14 @@ from tvm.ir.prim import expr as prim
 
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import types
-from tvm_vision.vulkan.codegen.glsl.analysis import SHUFFLES, operator_name, type_of
+from tvm_vision.vulkan.codegen.glsl.analysis import (
+    ATOMIC_ADD,
+    ATOMICS,
+    SHUFFLES,
+    called,
+    operator_name,
+    type_of,
+)
 from tvm_vision.vulkan.codegen.glsl.narrow import NarrowingPrinter
 from tvm_vision.vulkan.codegen.glsl.types import FLOAT32, INT32, INT64, UINT32, Type
 from tvm_vision.vulkan.codegen.glsl.vector import (
@@ -293,12 +300,12 @@ def call(printer: NarrowingPrinter, node: Any) -> Value:
             f"kernel {printer.kernel}: calls a function: "
             + called_function_advice(getattr(node.op, "name_hint", str(node.op)))
         )
+    if called(node) in ATOMICS:
+        return _atomic(printer, node)
     if name in EXTERNS:
         return _extern(printer, node)
     if name in SHUFFLES:
         return _shuffle(printer, name, node)
-    if name == "tirx.atomic_add":
-        return _atomic_add(printer, node)
     if name == "tirx.large_uint_imm" or name == "prim.large_uint_imm":
         low, high = (int(a.value) for a in node.args)
         of = type_of(node)
@@ -378,22 +385,26 @@ def _extended(of: Type) -> str:
     return f"int{of.bits}"
 
 
-def _atomic_add(printer: NarrowingPrinter, node: Any) -> Value:
-    """Adds to an element and gives its old value; arguments: address, value."""
-    target = node.args[0].args[0]
+def _atomic(printer: NarrowingPrinter, node: Any) -> Value:
+    """Changes an element by a value and gives the old one; the last arguments: address, value."""
+    name = called(node)
+    address, by = node.args[-2:]
+    target = address.args[0]
     of = printer.analysis.element(target.source)
     storage, array, index = printer.memory.address(target.source, target.indices[0])
-    value = printer.convert(printer.visit(node.args[1]), of)
+    value = printer.convert(printer.visit(by), of)
     place = f"{array}[{index}]" if storage.size != 1 or storage.kind == "buffer" else array
     if of.is_integer and of.bits == 32:
-        text = f"atomicAdd({place}, {value.text})"
-    elif of == FLOAT32 and place != array:
+        function = "atomicAdd" if name == ATOMIC_ADD else "atomicMax"
+        text = f"{function}({place}, {value.text})"
+    elif name == ATOMIC_ADD and of == FLOAT32 and place != array:
         function = printer.prelude.atomic_add_float(array, of)
         text = f"{function}(uint({index}), {value.text})"
     else:
+        short, floats = name.split(".")[-1], " and float32" if name == ATOMIC_ADD else ""
         raise UnsupportedKernelError(
-            f"kernel {printer.kernel}: atomic_add of {of} has no form in a Vulkan shader: "
-            "int32, uint32 and float32 have"
+            f"kernel {printer.kernel}: {short} of {of} has no form in a Vulkan shader: "
+            f"int32, uint32{floats} have"
         )
     old = printer.names.unique("old")
     printer.emit(f"{types.name(of)} {old} = {text};")

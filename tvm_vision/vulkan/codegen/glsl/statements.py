@@ -17,6 +17,7 @@ from tvm_vision.vulkan.codegen.glsl.analysis import (
     KEEP_LOOP,
     Access,
     Analysis,
+    called,
     handle,
     operator_name,
     type_of,
@@ -97,7 +98,7 @@ class StatementPrinter(ExpressionPrinter):
         value = stmt.value
         if type(value) is not ir.Call:
             return
-        name = cooperative_matrix.called(value)
+        name = called(value)
         if name == BARRIER:
             self._barrier()
         elif name in ("tirx.thread_return", "tirx.ret"):

@@ -9,7 +9,7 @@ from tvm import tirx
 from tvm.ir.prim import expr as prim
 
 from tvm_vision.vulkan.codegen.glsl import types
-from tvm_vision.vulkan.codegen.glsl.analysis import ATOMICS, type_of
+from tvm_vision.vulkan.codegen.glsl.analysis import ATOMIC_ADD, type_of
 from tvm_vision.vulkan.codegen.glsl.missing_types import Missing
 from tvm_vision.vulkan.codegen.glsl.types import INT32, Type
 
@@ -52,7 +52,7 @@ class Words:
 
         def add(what: Any) -> Any:
             address = tirx.address_of(tirx.BufferLoad(buffer, [place]))
-            return tirx.call_intrin("uint32", ATOMICS[0], address, what)
+            return tirx.call_intrin("uint32", ATOMIC_ADD, address, what)
 
         # Read atomically, too: other threads change the word's other bytes meanwhile.
         parts.append(tirx.Bind(word, add(tirx.const(0, "uint32"))))
