@@ -23,7 +23,7 @@ from ...file_kinds import ONNX, need
 from ...interrupts import ctrl_c_as_itself
 from ...package.build import image_layout
 from ..input_values import InputValues, plain_values
-from ..node_names import name_nodes
+from ..node_names import name_nodes, node_name
 from ..refusals import NodesRefused, Refusal, RefusedNodes, Remedy
 from ..signature import OpenShape, Signature, spec_of
 from .bounded import ROWS, drop_traced_shapes, undecided
@@ -114,6 +114,7 @@ def import_onnx(
         module, imported = _convert_first(again, shapes)
         try:
             signature = _signature(imported, module)
+            _check_sizes_within(module)
         except OpenShape:
             if not (causes := opened(imported)):
                 raise
@@ -489,6 +490,24 @@ def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:
                 "of 0, or take the output out of the model"
             )
     return Signature(inputs=tuple(inputs), outputs=tuple(specs))
+
+
+def _check_sizes_within(module: tvm.IRModule) -> None:
+    """Raise OpenShape where a tensor that an output needs has an open shape, whatever theirs is."""
+    from tvm import relax
+
+    body = module["main"].body
+    needed = set(relax.analysis.free_vars(body.body))
+    live = []
+    for block in reversed(body.blocks):
+        for binding in reversed(block.bindings):
+            if binding.var in needed:
+                needed.update(relax.analysis.free_vars(binding.value))
+                live.append(binding.var)
+    for var in reversed(live):
+        for kind in getattr(var.ty, "fields", [var.ty]):
+            if isinstance(kind, relax.TensorType):
+                spec_of(node_name(var.name) or var.name, kind)
 
 
 def _rows_of(value: onnx.ValueInfoProto) -> str:
