@@ -100,6 +100,10 @@ class CompileOptions:
         "weights of convolutions keep the channels of each place of the window side by side, on "
         "GPUs that kernels were not timed on"
     )
+    windows_as_rows: bool = _switch(
+        "convolutions over patches of an image, the first layers of transformers, are products, on "
+        "GPUs"
+    )
     fuse_data_movement: bool = _switch(
         "concatenations, slices and resizing inside the convolution that reads them, on GPUs"
     )

@@ -72,6 +72,7 @@ from .relax.transposed_convolutions import transposed_convolutions
 from .relax.volumes_as_images import volumes_as_images
 from .relax.weights_by_window import weights_by_window
 from .relax.widen_fp16 import widen_fp16
+from .relax.windows_as_rows import windows_as_rows
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
 from .tir.exact_casts import cancel_casts
@@ -212,6 +213,11 @@ def _legalize_int8(network: Compilation) -> None:
     network.module = integer_kernels(network.module, WORD if network.on_gpu else 1, words)
 
 
+def _windows_as_rows(network: Compilation) -> None:
+    terms = max((k for _, _, k in network.limits.matrices), default=1) if network.fp16 else 1
+    network.module = windows_as_rows(network.module, terms)
+
+
 def _scatters(network: Compilation) -> None:
     network.module = scatters_as_gathers(network.module, on_gpu=network.on_gpu)
 
@@ -347,6 +353,8 @@ PHASES: tuple[Phase, ...] = (
     Phase("fold_scale_axis", RELAX, _relax(fold_scales), 3),
     Phase("transposed_convolutions", RELAX, _relax_on(transposed_convolutions), 3,
           lambda n: n.on_gpu),
+    Phase("windows_as_rows", RELAX, _windows_as_rows, 3,
+          lambda n: n.on_gpu and n.options.windows_as_rows),
     Phase("dead_code", RELAX, _relax(DEAD_CODE)),
     Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),

@@ -36,8 +36,9 @@ from .rewriting import rewritten
 
 # So few updates are looked at by each place itself: a second kernel takes longer.
 FEW = 8
-# More comparisons, of each element with each update, take longer than to sort the updates.
-MOST_COMPARED = 1 << 22
+# More comparisons, of each element with each update, take longer than to sort the updates: on an
+# H100 from four times as many, and smaller GPUs compare slower (benchmarks/schedules.md).
+MOST_COMPARED = 1 << 26
 
 
 def scatters_as_gathers(mod: tvm.IRModule, *, on_gpu: bool) -> tvm.IRModule:

@@ -38,6 +38,7 @@ class _Rewriter(relax.PyExprMutator):
         self._of_sum: dict[Any, int] = {}
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        self._name = str(binding.var.name)
         super().visit_var_binding_(binding)
         self._note(self.visit_expr(binding.var))
 
@@ -61,7 +62,7 @@ class _Rewriter(relax.PyExprMutator):
             others = [self._like(a, source, call) for a in call.args]
             others[place] = source
             if None not in others:
-                inner = self.builder_.emit(relax.Call(call.op, others, call.attrs))
+                inner = self.builder_.emit(relax.Call(call.op, others, call.attrs), self._name)
                 self._note(inner)
                 return relax.op.reshape(inner, call.ty.shape)
         return call
