@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -23,7 +25,7 @@ APART = {
     "rows": ((2, 3, 4160), (4, 3, 64)),
     "volumes": ((1, 2, 16, 32, 16), (5, 2, 2, 4, 4)),
 }
-BESIDE = {
+BESIDE: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "small": ((1, 3, 64, 64), (5, 3, 2, 2), {}),
     "few": ((1, 3, 64, 64), (5, 3, 8, 8), {}),
     "many channels": ((1, 4, 64, 64), (5, 4, 4, 4), {}),

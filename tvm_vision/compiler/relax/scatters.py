@@ -9,7 +9,7 @@ are all there are. Those that data decide are looked for, on a GPU, by each plac
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -142,12 +142,15 @@ class _Scatters(relax.PyExprMutator):
             return self._put(call, whole, many, latest, reduction)
         data = self._reshaped(call.args[0], whole)
         updates = self._reshaped(call.args[2], [before, many, after, inner])
-        kernel, given = put_few if few else put_in_turn, [data, targets, updates]
-        if self._on_gpu and not few:
+        given = [data, targets, updates]
+        kernel: Callable[..., Any] = put_in_turn
+        if few:
+            kernel = put_few
+        elif self._on_gpu and math.prod(whole) * many > MOST_COMPARED:
+            order = self.builder_.emit(relax.op.argsort(targets, axis=1, dtype="int32"))
+            kernel, given = put_sorted, [data, targets, order, updates]
+        elif self._on_gpu:
             kernel = put_all
-            if math.prod(whole) * many > MOST_COMPARED:
-                order = self.builder_.emit(relax.op.argsort(targets, axis=1, dtype="int32"))
-                kernel, given = put_sorted, [data, targets, order, updates]
         made = self.builder_.emit_te(
             kernel, *given, reduction, primfunc_name_hint=f"scatter_{reduction}"
         )

@@ -62,8 +62,8 @@ class _Rewriter(relax.PyExprMutator):
         return call if found is None else found
 
     def _product(self, call: relax.Call) -> relax.Expr | None:
-        shapes = [fixed_shape(expr) for expr in (*call.args, call)]
-        if None in shapes or not _lie_apart(call):
+        shapes = [fixed_shape(expr) or () for expr in (*call.args, call)]
+        if () in shapes or not _lie_apart(call, shapes[1][2:]):
             return None
         (number, channels, *image), (outputs, _, *window), (_, _, *result) = shapes
         places, terms = math.prod(result), channels * math.prod(window)
@@ -110,7 +110,7 @@ class _Rewriter(relax.PyExprMutator):
         return self.builder_.emit(expr, self._name)
 
 
-def _lie_apart(call: relax.Call) -> bool:
+def _lie_apart(call: relax.Call, window: tuple[int, ...]) -> bool:
     """Whether a dense convolution of floats has windows side by side, with nothing around."""
     attrs = call.attrs
     data, kernel = _CONVOLUTIONS[operator_of(call)]
@@ -120,7 +120,7 @@ def _lie_apart(call: relax.Call) -> bool:
         and int(attrs.groups) == 1
         and not any(int(n) for n in attrs.padding)
         and all(int(n) == 1 for n in attrs.dilation)
-        and tuple(int(n) for n in attrs.strides) == fixed_shape(call.args[1])[2:]
+        and tuple(int(n) for n in attrs.strides) == window
         and str(call.ty.dtype).startswith("float")
         and str(call.args[0].ty.dtype) == str(call.ty.dtype)
     )
