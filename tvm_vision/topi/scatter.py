@@ -33,6 +33,8 @@ REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[[st
 
 # Threads of a workgroup.
 THREADS = 64
+# Updates of one place that a thread adds up one after another.
+CHUNK = 256
 # What code generation takes for GLSL's atomicMax: address, value.
 ATOMIC_MAX = "tvm_vision_atomic_max"
 
@@ -151,13 +153,49 @@ def put_few(data: te.Tensor, targets: te.Tensor, updates: te.Tensor, reduction: 
 def put_sorted(
     data: te.Tensor, targets: te.Tensor, order: te.Tensor, updates: te.Tensor, reduction: str
 ) -> te.Tensor:
-    """As ``put_all``, of many updates on a GPU: the thread of the first update of a place adds all
-    of them. order: int32 (before, m, after), the updates sorted by their targets."""
+    """As ``put_all``, of many updates on a GPU. order: int32 (before, m, after), the updates sorted
+    by their targets.
+
+    Those of one place lie behind each other then: a thread for each stretch of CHUNK adds up its
+    own, and that of a place's first update what the stretches of the place come to.
+    """
     before, count, after, inner = (int(size) for size in data.shape)
     many = int(targets.shape[1])
+    whole = before * after * inner
 
-    def body(ins: Any, outs: Any) -> tirx.Stmt:
-        old, where, number, new = (T.buffer_proxy(buffer) for buffer in ins)
+    def begins(where: Any, number: Any, b: Any, at: Any, c: Any) -> Any:
+        """Whether the update at a place in the order is the first of its target, and which."""
+        place = where[b, number[b, at, c], c]
+        above = where[b, number[b, tirx.max(at - 1, 0), c], c]
+        return tirx.any(at == 0, above != place), place
+
+    def ends(where: Any, number: Any, b: Any, at: Any, c: Any, place: Any) -> Any:
+        """Whether there is no update of a place there in the order."""
+        last = number[b, tirx.min(at, many - 1), c]
+        return tirx.any(at >= many, where[b, last, c] != place)
+
+    def stretches(ins: Any, outs: Any) -> tirx.Stmt:
+        where, number, new = (T.buffer_proxy(buffer) for buffer in ins)
+        sums = T.buffer_proxy(outs[0])
+
+        def add(own: Any) -> None:
+            b, at, c = _split(own // inner, many, after)
+            i = own % inner
+            first, place = begins(where, number, b, at, c)
+            with T.If(tirx.any(first, at % CHUNK == 0)), T.Then():
+                sums[b, at, c, i] = new[b, number[b, at, c], c, i]
+                with T.serial(0, CHUNK - 1) as further:
+                    beyond = at + further + 1
+                    over = ends(where, number, b, beyond, c, place)
+                    with T.If(tirx.any(beyond % CHUNK == 0, over)), T.Then():
+                        T.evaluate(tirx.break_loop())
+                    update = new[b, number[b, beyond, c], c, i]
+                    sums[b, at, c, i] = _with(sums[b, at, c, i], update, reduction)
+
+        return _launch(whole * many, add)
+
+    def places(ins: Any, outs: Any) -> tirx.Stmt:
+        old, where, number, sums = (T.buffer_proxy(buffer) for buffer in ins)
         result = T.buffer_proxy(outs[0])
 
         def copy(own: Any) -> None:
@@ -165,24 +203,27 @@ def put_sorted(
             result[at] = old[at]
 
         def add(own: Any) -> None:
-            b, first, c = _split(own // inner, many, after)
+            b, at, c = _split(own // inner, many, after)
             i = own % inner
-            place = where[b, number[b, first, c], c]
-            above = where[b, number[b, tirx.max(first - 1, 0), c], c]
-            begins = tirx.any(first == 0, above != place)
-            with T.If(tirx.all(begins, place >= 0, place < count)), T.Then():
-                with T.serial(0, many - first) as further:
-                    m = number[b, first + further, c]
-                    with T.If(where[b, m, c] != place), T.Then():
+            first, place = begins(where, number, b, at, c)
+            with T.If(tirx.all(first, place >= 0, place < count)), T.Then():
+                element = (b, place, c, i)
+                result[element] = _with(result[element], sums[b, at, c, i], reduction)
+                with T.serial(0, -(-many // CHUNK)) as further:
+                    next_ = (at // CHUNK + further + 1) * CHUNK
+                    with T.If(ends(where, number, b, next_, c, place)), T.Then():
                         T.evaluate(tirx.break_loop())
-                    at = (b, place, c, i)
-                    result[at] = _with(result[at], new[b, m, c, i], reduction)
+                    result[element] = _with(result[element], sums[b, next_, c, i], reduction)
 
-        whole = before * after * inner
         return tirx.SeqStmt([_launch(whole * count, copy), _launch(whole * many, add)])
 
-    inputs = [data, targets, order, updates]
-    return te.extern([data.shape], inputs, body, dtype=[str(data.dtype)], name="put_sorted")
+    dtype = [str(data.dtype)]
+    sums = te.extern(
+        [updates.shape], [targets, order, updates], stretches, dtype=dtype, name="sums_in_order"
+    )
+    return te.extern(
+        [data.shape], [data, targets, order, sums], places, dtype=dtype, name="put_sorted"
+    )
 
 
 def put_in_turn(

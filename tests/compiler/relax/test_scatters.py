@@ -239,10 +239,23 @@ def test_many_updates_of_many_places(reduction: str, dtype: str) -> None:
 def test_all_updates_of_one_place() -> None:
     data, updates = np.zeros((2, 9), np.float32), np.ones((2, 600_000), np.float32)
     indices = np.full(updates.shape, -7)
-    given = given_to(
-        model := model_of("ScatterElements", data, indices, updates, fixed=False, axis=1),
-        data, indices, updates,
-    )  # fmt: skip
+    model = model_of("ScatterElements", data, indices, updates, fixed=False, axis=1)
     updates[:, -1] = [5, 6]
-    _, found = kernels_and_result(model, "vulkan", **given)
+    _, found = kernels_and_result(model, "vulkan", **given_to(model, data, indices, updates))
     assert found.tolist() == [[0, 0, 5, *[0] * 6], [0, 0, 6, *[0] * 6]]
+
+
+@pytest.mark.parametrize("reduction", ["add", "max"])
+def test_most_updates_of_one_place(reduction: str) -> None:
+    """As points that are filled up have the first place: one thread would add them all."""
+    random = np.random.default_rng(6)
+    data = random.integers(-3, 3, (3000, 2)).astype(np.float32)
+    updates = random.integers(-3, 9, (100_001, 2)).astype(np.float32)
+    indices = np.zeros((len(updates), 1), np.int64)
+    indices[::50] = random.integers(0, len(data), indices[::50].shape)
+    model = model_of("ScatterND", data, indices, updates, fixed=False, reduction=reduction)
+    given = given_to(model, data, indices, updates)
+    names, found = kernels_and_result(model, "vulkan", **given)
+    assert "argsort" in names
+    REDUCED[reduction].at(data, indices[:, 0], updates)
+    assert (found == data).all()
