@@ -166,7 +166,10 @@ def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:
     b, m, n, k = found.sizes
     body = schedule.get(block)
     windows = _windows(body, found)
-    picture = bool(windows) and max(m, n) >= LONG and k >= LEAST_WINDOW
+    # Of several products with one row each a tile would add up its padding, too: nothing in the
+    # output tells its rows apart.
+    apart = b == 1 or min(m, n) > 1
+    picture = apart and bool(windows) and max(m, n) >= LONG and k >= LEAST_WINDOW
     if k < LEAST_K or ((m < LEAST_M or n < LEAST_N) and not picture):
         raise NotThisKind("too thin for tiles")
     kinds = _factors(body, found), windows, adds_fp16(body)
