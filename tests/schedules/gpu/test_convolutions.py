@@ -12,6 +12,7 @@ from tvm import relax
 
 from support.numpy_operators import conv2d, conv2d_transpose
 from support.schedule_runs import check, noise
+from tvm_vision.schedules.gpu import contraction
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -69,6 +70,17 @@ def check_convolution(
 def test_convolution_equals_numpy(name: str) -> None:
     x, w, stride, pad, dilation, groups, kind = CASES[name]
     assert check_convolution(x, w, stride, pad, dilation, groups) == [kind]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_convolution_equals_numpy_where_tiles_may_be_thin(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is done for large images alone, of the small ones."""
+    monkeypatch.setattr(contraction, "LONG", 1)
+    monkeypatch.setattr(contraction, "LEAST_WINDOW", 1)
+    x, w, stride, pad, dilation, groups, _ = CASES[name]
+    check_convolution(x, w, stride, pad, dilation, groups)
 
 
 @pytest.mark.parametrize("channels", [2, 3, 5])
