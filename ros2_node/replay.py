@@ -121,6 +121,10 @@ def endless(make: Callable[[], Iterator[Shot]]) -> Iterator[Shot]:
         offset += moment + max(moment - previous, 1e-3)
 
 
+# A subscriber that a publisher knows of may not know of it yet, and would miss the first images.
+MEETING_SECONDS = 0.5
+
+
 @dataclass(frozen=True)
 class ReplayCamera:
     """How images are published. wait: for a subscriber, before the first one."""
@@ -169,7 +173,12 @@ def publish(
             event_callbacks=publisher_events(camera.topic, node.get_logger().warning),
         )
         make = builder()
-        while camera.wait and not publisher.get_subscription_count() and not stop.requested:
+        met = None
+        while camera.wait and not stop.requested:
+            if met is None and publisher.get_subscription_count():
+                met = time.monotonic()
+            if met is not None and time.monotonic() - met >= MEETING_SECONDS:
+                break
             rclpy.spin_once(node, timeout_sec=0.05)
         for image in itertools.islice(images, limit):
             if stop.requested:
