@@ -3,7 +3,8 @@ what an index outside of the tensor would write is left out everywhere.
 
 Indices that are numbers, as exporters write an assignment to a slice, say beforehand what lies
 where: no index is left to read where the places form a grid, and nothing is left to do where they
-are all there are. Those that data decide are looked for, on a GPU, by each place of the result.
+are all there are. Of those that data decide a GPU finds the last by an atomic maximum, and sorts
+them where they are added up and many.
 """
 
 from __future__ import annotations
