@@ -124,6 +124,26 @@ def test_what_a_process_had_taken_that_is_gone_is_made_here(
     assert len(made_beside(jobs(5), maker(ON_A_GPU), 3)) == 5
 
 
+def test_what_a_process_has_that_is_stopped_is_made_here(
+    started: list[subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def start(module: str) -> Any:
+        process, connection = start_python(module)
+        process.send_signal(signal.SIGSTOP)
+        return process, connection
+
+    start_python = beside.start_python
+    monkeypatch.setattr(beside, "start_python", start)
+    monkeypatch.setattr(beside, "PATIENCE_SECONDS", 0.5)
+    slow = _Waits(ON_A_GPU, TargetLimits.of(ON_A_GPU))  # so that the others take some first
+    with caplog.at_level(logging.WARNING, "tvm_vision"):
+        assert len(made_beside(jobs(6), slow, 3)) == 6
+    assert [record.name for record in caplog.records] == [beside.__name__] * 2
+    assert len(started) == 2
+
+
 def test_ctrl_c_ends_them(started: list[subprocess.Popen[bytes]]) -> None:
     class Interrupted(KernelMaker):
         def made(self, job: Job) -> Any:

@@ -25,6 +25,8 @@ LOGGER = logging.getLogger(__name__)
 # A process imports TVM first, as long as it takes to make ten kernels, and has some 330 MB then.
 LEAST_EACH = 16
 MOST_PROCESSES = 4
+# A kernel takes a second, few take ten: whoever has made none for so long may be stopped.
+PATIENCE_SECONDS = 60.0
 
 
 def processes_for(kernels: int) -> int:
@@ -44,7 +46,7 @@ def made_beside(
         for _ in range(processes - 1):
             stack.enter_context(_another(work, maker))
         stack.callback(work.stop)
-        while (key := work.take()) is not None:
+        while (key := work.take(PATIENCE_SECONDS)) is not None:
             try:
                 work.finish(key, maker.made(jobs[key]))
             except Exception as error:  # it comes again where it is told
@@ -60,28 +62,38 @@ class _Work:
         self.jobs = jobs
         self.code: dict[str, KernelCode] = {}
         self._left = sorted(jobs, key=lambda key: len(jobs[key].function))
-        self._taken = 0
+        self._taken: list[str] = []
         self._stopped = False
         self._changed = threading.Condition()
 
-    def take(self) -> str | None:
+    def take(self, patience: float | None = None) -> str | None:
         """The largest that is left, so that the last ones are soon done; where others have taken
-        all, what one of them gives back. None for the end."""
+        all, what one of them gives back. None for the end.
+
+        patience: seconds without a change, after which one that another has is taken as well.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._left or not self._taken or self._stopped)
+            while not self._left and self._taken and not self._stopped:
+                if not self._changed.wait(patience):
+                    LOGGER.warning(
+                        "another process has made no kernel for %.0f s: this one makes its",
+                        patience,
+                    )
+                    self._left.append(self._taken.pop(0))
             if self._stopped or not self._left:
                 return None
-            self._taken += 1
-            return self._left.pop()
+            self._taken.append(self._left.pop())
+            return self._taken[-1]
 
     def finish(self, key: str, code: KernelCode | None) -> None:
         """What became of a kernel that was taken; None where somebody else is to make it."""
         with self._changed:
-            self._taken -= 1
-            if code is None:
-                self._left.append(key)
-            else:
+            if key in self._taken:
+                self._taken.remove(key)
+            if code is not None:
                 self.code[key] = code
+            elif key not in self.code and key not in self._left:
+                self._left.append(key)
             self._changed.notify_all()
 
     def stop(self) -> None:
