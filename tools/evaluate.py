@@ -157,8 +157,10 @@ def evaluate(
         note(f"page: {html}")
     for line in [json.dumps(rows, indent=2)] if as_json else row_lines(rows, found.kind):
         click.echo(line)
-    if all("error" in row for row in rows):
-        raise click.exceptions.Exit(1)
+    failed = [f"{row['name']}: {row['error']}" for row in rows if "error" in row]
+    if len(failed) == len(rows):
+        others = f" ({len(failed) - 1} more failed)" if failed[1:] else ""
+        raise click.ClickException(f"no variant was evaluated{others}: {failed[0]}")
 
 
 def _info(like: Path | None) -> ModelInfo | None:

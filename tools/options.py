@@ -24,7 +24,7 @@ import click
 from tvm_vision.error_lines import first_line
 from tvm_vision.errors import InputError, TvmVisionError
 from tvm_vision.file_kinds import need_ending
-from tvm_vision.interrupts import ended_as_by_ctrl_c, met
+from tvm_vision.interrupts import ctrl_c_as_itself, ended_as_by_ctrl_c, met
 from tvm_vision.options import OF_PRECISIONS, CompileOptions, variable_of
 from tvm_vision.runtime.choices import DEVICES, FILL_MODES
 from tvm_vision.standard_streams import open_closed
@@ -91,7 +91,8 @@ class Interrupted(click.ClickException):
 def interruptible(words: str | Callable[[], str]) -> Iterator[None]:
     """Where Ctrl-C ends the block, ``words`` say what is kept and how to go on."""
     try:
-        yield
+        with ctrl_c_as_itself():
+            yield
     except KeyboardInterrupt:
         raise Interrupted(words if isinstance(words, str) else words()) from None
 

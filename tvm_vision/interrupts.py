@@ -102,10 +102,10 @@ def silent_ctrl_c() -> Iterator[None]:
 @contextmanager
 def ctrl_c_as_itself() -> Iterator[None]:
     """An error without a text, as which Ctrl-C in a Python function comes back through TVM's C++,
-    leaves the block as KeyboardInterrupt."""
+    leaves the block as KeyboardInterrupt; in ``ended_as_by_ctrl_c`` only where a signal came."""
     try:
         yield
     except RuntimeError as error:
-        if str(error):
+        if str(error) or (signal.getsignal(signal.SIGINT) is _interrupt and not _met):
             raise
         raise KeyboardInterrupt from None

@@ -157,6 +157,8 @@ def test_images_that_cannot_be_read_are_named_and_do_not_count(command, network,
         path.write_bytes(b"")
     result = command(*words)
     assert result.exit_code == 1 and "0.png' is not an image" in result.stdout
+    (error,) = result.stderr.splitlines()
+    assert error.startswith("Error: no variant was evaluated (1 more failed): llvm fp32 O3: ")
 
 
 def test_a_folder_that_cannot_be_made_is_said_first(refuses, network, photos, tmp_path):
@@ -174,7 +176,9 @@ def test_a_variant_that_fails_does_not_stop_the_others(command, network, photos,
     assert table.split()[:3] == ["llvm", "fp32", "O3"] and "90.0 %" in table
     assert error.startswith("nonsense fp32 O3: ")
     words[words.index("nonsense,llvm")] = "nonsense"
-    assert command(*words, "--no-reference", "-o", tmp_path / "other").exit_code == 1
+    result = command(*words, "--no-reference", "-o", tmp_path / "other")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("Error: no variant was evaluated")
 
 
 @pytest.mark.parametrize(

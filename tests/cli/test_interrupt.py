@@ -17,6 +17,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+import tvm_ffi
 
 from support import handmade, yoeo_networks
 from tvm_vision.interrupts import ctrl_c_as_itself, ended_as_by_ctrl_c, held, met
@@ -106,12 +107,17 @@ COMMANDS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("through_tvm", [False, True], ids=["", "through_tvm"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_says_what_is_kept(
-    name: str, world: Path, tmp_path: Path, command, monkeypatch
+    name: str, through_tvm: bool, world: Path, tmp_path: Path, command, monkeypatch
 ) -> None:
+    """Also where the signal comes while TVM's C++ calls Python."""
+
     def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+        if through_tvm:
+            tvm_ffi.convert(signal.raise_signal)(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.chdir(world)
     words, function, says = COMMANDS[name]
@@ -198,6 +204,8 @@ def test_only_an_error_without_a_word_is_ctrl_c() -> None:
         raise RuntimeError("out of memory")
     with pytest.raises(ValueError), ctrl_c_as_itself():
         raise ValueError
+    with pytest.raises(RuntimeError), ended_as_by_ctrl_c(), ctrl_c_as_itself():
+        raise RuntimeError  # and no signal came
 
 
 def test_ctrl_c_is_not_for_the_processes_of_a_search(tmp_path: Path) -> None:

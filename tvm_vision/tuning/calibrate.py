@@ -14,6 +14,7 @@ import numpy as np
 from ..devices import DeviceDescription
 from ..devices.measured import Measured
 from ..errors import DeviceError
+from ..interrupts import ctrl_c_as_itself
 from . import calibration_kernels as kernels
 
 Tell = Callable[[str], object]
@@ -41,7 +42,8 @@ def calibrate(tell: Tell = lambda words: None) -> DeviceDescription:
     if not found:
         raise DeviceError(f"no Vulkan device: {vulkan.status()}")
     described = DeviceDescription.of(found[0])
-    return replace(described, measured=Calibration(described, tell).run())
+    with ctrl_c_as_itself():
+        return replace(described, measured=Calibration(described, tell).run())
 
 
 class Calibration:
