@@ -262,3 +262,8 @@ def test_models_damaged_at_random():
     bad = [line for line in lines if "TRACEBACK" in line or "SLOW" in line]
     assert len(lines) == COUNT
     assert bad == []
+
+
+@pytest.mark.parametrize("nodes", [[], [helper.make_node("Relu", ["x"], ["y"])]])
+def test_a_model_that_gives_nothing(nodes):
+    assert "a model with outputs is needed" in refusal(make_model(nodes, [("x", (3, 8))], [], []))

@@ -63,6 +63,16 @@ def check_tensors(graph: onnx.GraphProto) -> None:
             )
 
 
+def check_outputs(model: onnx.ModelProto) -> None:
+    """Raises UnsupportedModelError for a model that computes nothing, as some exporters write one of
+    what they could not follow."""
+    if not model.graph.output:
+        raise UnsupportedModelError(
+            "a model with outputs is needed, and this one has none: export it again, and look what "
+            "the exporter says"
+        )
+
+
 def check_lists(model: onnx.ModelProto) -> None:
     """Raises UnsupportedModelError where a value is left out of an operator's list of inputs.
 

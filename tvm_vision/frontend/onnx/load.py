@@ -28,7 +28,14 @@ from ..refusals import NodesRefused, Refusal, RefusedNodes, Remedy
 from ..signature import OpenShape, Signature, spec_of
 from .bounded import ROWS, drop_traced_shapes, undecided
 from .brain_floats import without_bfloat16
-from .checks import check_lists, check_sizes, check_tensors, drop_false_shapes, load_weights
+from .checks import (
+    check_lists,
+    check_outputs,
+    check_sizes,
+    check_tensors,
+    drop_false_shapes,
+    load_weights,
+)
 from .contributed import standard_operators
 from .declared import complete_declarations, declared_somehow
 from .fixed_inputs import advice, naming_inputs, with_input_values
@@ -288,6 +295,7 @@ def _check(proto: onnx.ModelProto) -> None:
             f"the model is not valid ONNX: {error}; export it again"
         ) from None
     check_lists(proto)
+    check_outputs(proto)
 
 
 def _fixed_shapes(proto: onnx.ModelProto, given: Shapes) -> dict[str, list[int]]:
