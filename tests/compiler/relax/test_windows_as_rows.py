@@ -21,13 +21,14 @@ from tvm_vision.frontend.onnx.load import import_onnx
 APART = {
     "patches": ((2, 3, 128, 96), (5, 3, 16, 8)),
     "patches and a rest": ((1, 2, 67, 47), (5, 2, 4, 4)),
+    "few patches": ((1, 3, 64, 72), (5, 3, 16, 16)),
     "one channel": ((1, 1, 64, 32), (5, 1, 4, 4)),
     "rows": ((2, 3, 4160), (4, 3, 64)),
     "volumes": ((1, 2, 16, 32, 16), (5, 2, 2, 4, 4)),
 }
 BESIDE: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "small": ((1, 3, 64, 64), (5, 3, 2, 2), {}),
-    "few": ((1, 3, 64, 64), (5, 3, 8, 8), {}),
+    "few": ((1, 3, 40, 24), (5, 3, 8, 8), {}),
     "many channels": ((1, 4, 64, 64), (5, 4, 4, 4), {}),
     "groups": ((1, 2, 64, 64), (4, 1, 4, 4), {"group": 2}),
     "around": ((1, 3, 64, 64), (5, 3, 4, 4), {"pads": [0, 4, 0, 0]}),
