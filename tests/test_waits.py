@@ -35,7 +35,7 @@ MAY_WAIT = {
     "ros2_node/main.py stop.wait": "a node runs until a signal or a person ends it",
     "ros2_node/ros_spinning.py self._thread.join": "a callback's frame has frame_timeout",
     "ros2_node/stop.py select.select": "is given its limit by who calls",
-    "tvm_vision/compiler/kernels/beside.py connection.recv": "after PATIENCE_SECONDS nobody needs it",
+    "tvm_vision/compiler/kernels/beside.py connection.recv": "nobody needs it at the end",
     "tvm_vision/compiler/kernels/beside.py process.wait": "it was killed",
     "tvm_vision/compiler/kernels/make.py objects.result": COMPUTES,
     "tvm_vision/compiler/kernels/worker.py connection.recv": "ends with who asks it for kernels",

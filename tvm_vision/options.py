@@ -74,7 +74,8 @@ class CompileOptions:
         "large tiles of products on cooperative matrices: their sums are stored in parts"
     )
     attention: bool = _switch(
-        "attention as one kernel, on cooperative matrices of fp16 where the device has them"
+        "attention as one kernel, on cooperative matrices of fp16 or, where that is known to be "
+        "faster, by multiplications and additions"
     )
     dp4a: bool = _switch("the dot product of four int8, where the device has it")
     split_k: bool = _switch("products of few results cut along their sum, over workgroups")

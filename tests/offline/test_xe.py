@@ -58,6 +58,28 @@ def test_a_loop_of_an_unknown_end_counts_once() -> None:
     assert way.counts["mad"] == 1 and way.unknown == 1
 
 
+def left_in_the_middle(end: str) -> str:
+    """A loop that a break ends, behind a multiplication and before an addition."""
+    return f"""
+mov(16)         g20<1>D         0D                              {{ align1 1H }};
+LABEL0:
+mul(16)         g30<1>F         g30<8,8,1>F     g40<8,8,1>F     {{ align1 1H }};
+add(16)         g20<1>D         g20<8,8,1>D     1D              {{ align1 1H compacted }};
+cmp.ge.f0.0(16) null<1>D        g20<8,8,1>D     {end}           {{ align1 1H @1 }};
+(+f0.0) break(16) JIP:  LABEL1        UIP:  LABEL1              {{ align1 1H }};
+mad(16)         g31<1>F         g31<8,8,1>F     g40<8,8,1>F     g50<1,1,1>F {{ align1 1H }};
+LABEL1:
+while(16)       JIP:  LABEL0                                    {{ align1 1H }};
+{END}"""
+
+
+def test_a_loop_that_is_left_in_the_middle() -> None:
+    way = walk(parse(left_in_the_middle("7D")), MACHINE)
+    assert (way.counts["mul"], way.counts["mad"], way.unknown) == (7, 6, 0)
+    way = walk(parse(left_in_the_middle("g60<8,8,1>D")), MACHINE)
+    assert (way.counts["mul"], way.counts["mad"], way.unknown) == (1, 1, 1)
+
+
 def test_a_value_is_waited_for_and_others_are_not() -> None:
     use = "add(16) g70<1>F g10<8,8,1>F g71<8,8,1>F {{ align1 1H {} }};\n"
     waiting = walk(parse(LOAD + use.format("$0.dst") + END), MACHINE)

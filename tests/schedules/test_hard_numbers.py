@@ -22,7 +22,8 @@ pytestmark = pytest.mark.usefixtures("device_info")
 # The first of each template, each of maximum and minimum, and who adds up in two kernels.
 QUICK = (
     "maximum", "relu", "matmul", "max", "max_pool2d", "matmul by split_k", "matmul by a trace",
-    "winograd's image, m = 4", "winograd's output, m = 4", "attention", "matmul on matrices",
+    "winograd's image, m = 4", "winograd's output, m = 4", "attention", "plain attention",
+    "matmul on matrices",
     "conv2d by windows on matrices", "max, on a processor", "matmul, on a processor",
     "relu, on a processor", "conv2d, on a processor",
     "max_pool2d, on a processor", "gather, on a processor",

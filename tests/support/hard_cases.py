@@ -174,8 +174,10 @@ def _traced(function: tirx.PrimFunc) -> list[ScheduleConfig]:
     return [decision]
 
 
-def _attention() -> Case:
-    """Queries of which a few are hard; keys and values are plain."""
+def _attention(template: str, dtype: str) -> Case:
+    """Queries of which a few are hard; keys and values are plain. On matrices shares are narrowed
+    to fp16, elsewhere only results, where these are."""
+    on_matrices = template == "attention"
     batch, n, m, d = (2,), 18, 21, 16
     q, k, v = (View(number, 0, (rows * d, d, 1)) for number, rows in enumerate((n, m, m)))
     form = AttentionForm(batch, n, m, d, d, d**-0.5, q, k, v)
@@ -184,7 +186,8 @@ def _attention() -> Case:
     def function(dtype: str) -> tirx.PrimFunc:
         given = [te.placeholder(shape, "float32") for shape in shapes]
         made = te.create_prim_func([*given, attention(given, form)])
-        return narrowed(made.with_attr(FORM, form.to_json()), [0, 1, 2, 3])
+        made = made.with_attr(FORM, form.to_json())
+        return narrowed(made, [0, 1, 2, 3]) if dtype == "float16" else made
 
     def parts(*given: Array) -> tuple[Array, ...]:
         q, k, v = (x.reshape(2, -1, d) for x in given)
@@ -202,19 +205,21 @@ def _attention() -> Case:
         """Errors of scores grow by exp, whose own are 3 + 2·abs(x) of the last place (Vulkan's
         precision of float32); shares and results are narrowed."""
         scores, shares, v = parts(*given)
-        u, narrow = ROUNDOFF["float32"], ROUNDOFF["float16"]
+        u, narrow, least = ROUNDOFF["float32"], ROUNDOFF[dtype], SMALLEST_NORMAL[dtype]
+        of_shares = 2 * narrow if on_matrices else 2 * u
         magnitudes = parts(*map(np.abs, given))[0]
         off = 2 * (d + 2) * u * magnitudes.max(-1, keepdims=True)
         off = off + 2 * (3 + 2 * (scores.max(-1, keepdims=True) - scores)) * u
-        each = shares * (np.expm1(off) + 2 * narrow + (m + 2) * u) + SMALLEST_NORMAL["float16"]
+        each = shares * (np.expm1(off) + of_shares + (m + 2) * u) + least
         total = shares.sum(-1, keepdims=True)
         size = shares @ np.abs(v) / total
         error = (each @ np.abs(v) + each.sum(-1, keepdims=True) * size) / total
-        return turned(error + 2 * narrow * size) + SMALLEST_NORMAL["float16"]
+        return turned(error + 2 * narrow * size) + least
 
+    limits = {"matrices": (SHAPE,), "subgroup": 32} if on_matrices else {}
     return Case(
-        "attention", function, shapes, exact, m, bound=bound, dtypes=("float16",),
-        on_matrices=True, limits={"matrices": (SHAPE,), "subgroup": 32, "device": DISCRETE},
+        template, function, shapes, exact, m, bound=bound, dtypes=(dtype,),
+        on_matrices=on_matrices, limits={**limits, "device": DISCRETE},
     )  # fmt: skip
 
 
@@ -312,7 +317,9 @@ CASES: dict[str, Case] = {
         for of_image in (True, False)
         for m in MATRICES
     },
-    "attention": _attention(),
+    "attention": _attention("attention", "float16"),
+    "plain attention": _attention("plain_attention", "float32"),
+    "plain attention of fp16": _attention("plain_attention", "float16"),
     "matmul on matrices": _on_matrices("coopmat_gemm", OP.matmul, PRODUCT, np.matmul, 33),
     "conv2d on matrices": _on_matrices(
         "coopmat_gemm", _conv2d_channels_last, CHANNELS_LAST, _conv_channels_last, 144

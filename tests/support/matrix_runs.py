@@ -46,7 +46,11 @@ def printed(function: tirx.PrimFunc, **attributes: Any) -> list[build.Shader]:
 
 
 def result(
-    function: tirx.PrimFunc, inputs: list[Any], shape: tuple[int, ...], made_for: Target
+    function: tirx.PrimFunc,
+    inputs: list[Any],
+    shape: tuple[int, ...],
+    made_for: Target,
+    dtype: str = "float16",
 ) -> np.ndarray:
     """What a scheduled function computes on the first device."""
     device = tvm.vulkan(0)
@@ -54,6 +58,6 @@ def result(
         named = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
         library = tvm.tirx.build(named, target=made_for)
     tensors = [tvm.runtime.tensor(value, device) for value in inputs]
-    out = tvm.runtime.empty(shape, "float16", device)
+    out = tvm.runtime.empty(shape, dtype, device)
     library["main"](*tensors, out)
     return out.numpy().astype("float64")

@@ -26,7 +26,7 @@ from tvm.target import Target
 from ..freed_memory import FreedMemory
 from ..options import CompileOptions
 from ..schedules import Chooser, TargetLimits
-from ..schedules.gpu.attention import fits
+from ..schedules.gpu import attention, plain_attention
 from ..tvm_compat.kept_types import keep_types
 from ..tvm_compat.llvm_functions import exact_functions
 from ..tvm_compat.no_ops import lowering_context
@@ -223,7 +223,10 @@ def _scatters(network: Compilation) -> None:
 
 
 def _attention(network: Compilation) -> None:
-    network.module = fused_attention(network.module, lambda form: fits(form, network.limits))
+    limits = network.limits
+    # Where matrices were measured, what they cannot do in one kernel they do in several.
+    kind = attention if _matrices(network) and limits.device.measured else plain_attention
+    network.module = fused_attention(network.module, lambda form: kind.fits(form, limits))
 
 
 def _fold_transposes(network: Compilation) -> None:
@@ -372,7 +375,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("rows_in_order", RELAX, _relax_on(rows_in_order), 3, _joins_moves),
     # What keeps float32 somewhere is decided by kernels, and this one is fp16 or nothing.
     Phase("attention", RELAX, _attention, 3,
-          lambda n: n.on_gpu and n.options.attention and _matrices(n)
+          lambda n: n.on_gpu and n.options.attention
           and n.fp16_parts is None and n.runs_on is None),
     Phase("scale_products", RELAX, _relax_on(scale_products), 3, _joins_moves),
     Phase("join_moves", RELAX, _relax_on(join_moves), 3, _joins_moves),

@@ -67,6 +67,8 @@ class _Thread:
         self.known: dict[str, int] = {}
         self.flags: dict[str, bool] = {}
         self.arrivals: dict[int, float] = {}
+        # Ends of loops that are left by a test that is not known.
+        self.open: set[int] = set()
         # When the last arithmetic instructions were done, the latest at the end.
         self.done: list[float] = [0.0] * 8
 
@@ -104,7 +106,16 @@ class _Thread:
         if each.op == "else":
             return target  # its lanes went the other way
         taken = self.flags.get(each.flag)
+        if each.op == "break":
+            end = self._end_of_loop(at)
+            if taken is None:
+                self.way.unknown += end not in self.open
+                self.open.add(end)
+            return end + 1 if taken is not None and taken != each.negated else at + 1
         if each.op == "while":
+            if at in self.open:
+                self.open.remove(at)
+                return at + 1
             if each.flag and taken is None:
                 self.way.unknown += 1
                 return at + 1
@@ -112,6 +123,13 @@ class _Thread:
         if each.op == "if" and taken is not None:
             return at + 1 if taken != each.negated else target
         return at + 1
+
+    def _end_of_loop(self, at: int) -> int:
+        """Where the loop around an instruction ends."""
+        for place, each in enumerate(self.program.instructions[at:], at):
+            if each.op == "while" and self.program.labels[each.label] <= at:
+                return place
+        return at  # in no loop
 
     def _send(self, each: Instruction) -> None:
         machine, message = self.machine, each.message

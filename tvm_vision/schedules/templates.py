@@ -36,6 +36,7 @@ from .gpu import (
     direct_conv,
     direct_conv_form,
     elementwise,
+    plain_attention,
     reduction,
     trace,
     window,
@@ -138,6 +139,13 @@ TEMPLATES: dict[str, Template] = {
             attention.shape_of,
             attention.candidates,
             attention.schedule_attention,
+        ),
+        Template(
+            "plain_attention",
+            plain_attention.PlainAttentionTile,
+            plain_attention.shape_of,
+            plain_attention.candidates,
+            plain_attention.schedule_attention,
         ),
         Template(
             "winograd",

@@ -7,22 +7,20 @@ that threads share goes through barriers.
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from support.attention_forms import drawn, form_of, function_of
 from support.compiled import MATRICES, MATRIX_GPU
 from support.emulated_matrices import emulated, need_right_arrays
 from support.matrix_runs import LIMITS, printed, result
 from support.schedule_runs import target
 from tvm_vision.compiler.pipeline import Compilation, run
-from tvm_vision.compiler.tir.cast_buffers import narrowed
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules.gpu import attention as schedules
@@ -33,30 +31,12 @@ from tvm_vision.schedules.gpu.attention import (
     schedule_attention,
 )
 from tvm_vision.schedules.templates import marked
-from tvm_vision.topi.attention import FORM, AttentionForm, View, attention
+from tvm_vision.topi.attention import FORM, AttentionForm
 from tvm_vision.vulkan.codegen import build, spirv
 from tvm_vision.vulkan.codegen.glsl.expressions import ExpressionPrinter
 
 SMALL = dataclasses.replace(LIMITS, shared_bytes=32768)
 TOLERANCE = 1e-3  # of the largest value: shares are rounded to 11 bits, results, too
-
-
-def _form(batch: tuple[int, ...], n: int, m: int, d: int, masked: bool = False) -> AttentionForm:
-    def whole(number: int, *shape: int) -> View:
-        sizes = (*batch, *shape)
-        return View(number, 0, tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes))))
-
-    added = (whole(3, n, m),) if masked else ()
-    q, k, v = whole(0, n, d), whole(1, m, d), whole(2, m, d)
-    return AttentionForm(batch, n, m, d, d, d**-0.5, q, k, v, added)
-
-
-def _function(form: AttentionForm) -> tirx.PrimFunc:
-    rows = {0: form.queries * form.width, 3: form.queries * form.keys}
-    sizes = [rows.get(i, form.keys * form.width) for i in range(3 + len(form.added))]
-    given = [te.placeholder((form.batches * size,), "float32") for size in sizes]
-    function = te.create_prim_func([*given, attention(given, form)])
-    return narrowed(function.with_attr(FORM, form.to_json()), [0, 1, 2, len(given)])
 
 
 # The last: whether loops are written out. All are small: llvmpipe ends a thread's loops after
@@ -97,23 +77,11 @@ def test_attention_with_emulated_matrices(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
     monkeypatch.setattr(ExpressionPrinter, "require_subgroup", lambda self, size: None)
-    form = _form(batch, n, m, d, masked)
-    function = marked(schedule_attention(Schedule(_function(form)), SMALL, tile), SMALL)
-    random = np.random.default_rng(1)
-    q, k, v = (
-        random.normal(size=(*batch, rows, d)).astype("float16") * np.float16(large)
-        for rows, large in ((n, 6), (m, 6), (m, 1))
+    form = form_of(batch, n, m, d, masked)
+    function = marked(
+        schedule_attention(Schedule(function_of(form, fp16=True)), SMALL, tile), SMALL
     )
-    scores = np.einsum("...id,...jd->...ij", q.astype("f8"), k.astype("f8")) * form.scale
-    inputs = [q.ravel(), k.ravel(), v.ravel()]
-    if masked:
-        hidden = random.random(scores.shape) < 0.4
-        added = np.where(hidden, -np.inf, random.normal(size=scores.shape) * 30).astype("float32")
-        added[..., 0] = 0
-        scores = scores + added
-        inputs.append(added.ravel())
-    shares = np.exp(scores - scores.max(-1, keepdims=True))
-    wanted = np.moveaxis(shares @ v.astype("f8") / shares.sum(-1, keepdims=True), -2, -3)
+    inputs, wanted = drawn(form, "float16")
     made_for = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
     found = result(function, inputs, form.shape, made_for)
     assert np.abs(found - wanted).max() <= TOLERANCE * np.abs(wanted).max()
@@ -121,7 +89,7 @@ def test_attention_with_emulated_matrices(
 
 @pytest.mark.parametrize("tile", [AttentionTile(2, 4), AttentionTile(2, 4, 3)])
 def test_attention_becomes_a_valid_shader(tile: AttentionTile) -> None:
-    function = _function(_form((1, 2), 40, 130, 64))
+    function = function_of(form_of((1, 2), 40, 130, 64), fp16=True)
     scheduled = schedule_attention(Schedule(function), LIMITS, tile)
     (shader,) = printed(marked(scheduled, LIMITS))
     assert ("for (int at" in shader.source) == (tile.parts_of_keys > 1)
@@ -194,8 +162,8 @@ def test_attention_is_found_and_read_where_it_lies(
     assert form.k.strides == (17 * 144, 16, 144, 1)
 
 
-def test_devices_without_matrices_keep_three_kernels() -> None:
-    form = _form((1, 12), 197, 197, 64)
+def test_devices_without_matrices_have_no_such_kernel() -> None:
+    form = form_of((1, 12), 197, 197, 64)
     assert candidates(form, LIMITS)
     assert not fits(form, dataclasses.replace(LIMITS, matrices=()))
-    assert not fits(_form((1, 1), 9, 9, 256), LIMITS)
+    assert not fits(form_of((1, 1), 9, 9, 256), LIMITS)

@@ -64,7 +64,7 @@ def check_tensors(graph: onnx.GraphProto) -> None:
 
 
 def check_outputs(model: onnx.ModelProto) -> None:
-    """Raises UnsupportedModelError for a model that computes nothing, as some exporters write one of
+    """Raises UnsupportedModelError for a model that gives nothing, as some exporters write one of
     what they could not follow."""
     if not model.graph.output:
         raise UnsupportedModelError(

@@ -144,6 +144,7 @@ class DeviceModel:
         wide_subgroups: the driver chooses the lanes of subgroups, and wide ones are faster where
             their registers suffice.
         cuts_sums: products may leave partial sums to a second kernel without a tuner's word.
+        attends_plainly: attention without matrices is one kernel (gpu/plain_attention.py).
         packed_gemm: cycles of products of fp16 that are added up in fp16; None for those of
             ``gemm``.
         packed_lanes: lanes of subgroups for which these hold; 0 where the driver has no choice.
@@ -163,6 +164,7 @@ class DeviceModel:
     pick: float = 90.0
     wide_subgroups: bool = False
     cuts_sums: bool = False
+    attends_plainly: bool = False
     packed_gemm: PipelineCosts | None = None
     packed_lanes: int = 0
 
@@ -323,6 +325,7 @@ DISCRETE = DeviceModel(
     direct_conv=DIRECT_CONV,
     split_k=SPLIT_K,
     cuts_sums=True,
+    attends_plainly=True,
 )
 # Fitted to the assembly that Mesa's compiler makes of 2,423 products of float32 for AMD's GCN 5,
 # not to time (benchmarks/static.md). The rates of memory and shared memory are the vendor's.
@@ -420,6 +423,7 @@ INTEGRATED = DeviceModel(
     selects_loads=True,
     packed_fp16=True,
     cuts_sums=True,
+    attends_plainly=True,
 )
 # Of narrower subgroups: the tiles that are good for waves, and packed sums, make Intel's compiler
 # spill (benchmarks/static.md).
@@ -434,6 +438,7 @@ INTEGRATED_NARROW = replace(
     packed_fp16=False,
     wide_subgroups=True,
     cuts_sums=False,
+    attends_plainly=False,
 )
 # Fitted to the machine code that Mesa's compiler makes of products of fp16 for Intel's Xe-LP in
 # subgroups of 16, not to time (benchmarks/static.md). A hardware thread has 128 registers of 32
@@ -502,6 +507,6 @@ DISCRETE_WAVES = replace(
 )
 # On processors Vulkan is for tests, and of a target that names no kind nothing is known: what is
 # compiled is what a discrete GPU gets, but Winograd's convolution is no gain that one may count on.
-CPU = replace(DISCRETE, kind="cpu", rates=None, cuts_sums=False)
-UNKNOWN = replace(DISCRETE, kind="unknown", rates=None, cuts_sums=False)
+CPU = replace(DISCRETE, kind="cpu", rates=None, cuts_sums=False, attends_plainly=False)
+UNKNOWN = replace(CPU, kind="unknown")
 DESCRIPTIONS = {model.kind: model for model in (DISCRETE, INTEGRATED, CPU)}

@@ -1,0 +1,154 @@
+"""Attention in one kernel without matrices: what it computes, against float64, and where it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+from support.attention_forms import drawn, form_of, function_of
+from support.matrix_runs import result
+from support.schedule_runs import target
+from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.devices import known_devices
+from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.options import CompileOptions
+from tvm_vision.schedules import TargetLimits
+from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED, INTEGRATED_XE, UNKNOWN
+from tvm_vision.schedules.gpu.plain_attention import (
+    PlainAttentionTile,
+    candidates,
+    fits,
+    schedule_attention,
+)
+from tvm_vision.schedules.templates import marked
+from tvm_vision.topi.attention import FORM
+
+LIMITS = TargetLimits(threads=256, shared_bytes=32768, subgroup=64, device=INTEGRATED)
+TOLERANCE = {"float32": 1e-5, "float16": 1e-3}  # of the largest value
+# Batch, queries, keys, their width, that of values, whether something is added, the tile.
+CASES = [
+    ((1, 2), 17, 33, 32, 32, False, None),
+    ((2, 3), 49, 49, 32, 32, True, None),
+    ((2,), 64, 128, 16, 16, True, PlainAttentionTile(64, 64, 16)),
+    ((1, 2), 70, 70, 64, 64, False, PlainAttentionTile(32, 32, 8)),
+    ((1, 1), 1, 200, 48, 64, True, PlainAttentionTile(32, 64, 8)),
+    ((1, 2), 33, 1, 20, 48, False, PlainAttentionTile(64, 32, 16)),
+    ((1, 2), 65, 96, 48, 64, False, PlainAttentionTile(64, 32, 8)),
+    ((3,), 40, 77, 36, 128, True, PlainAttentionTile(32, 32, 16)),
+    ((1, 1), 40, 65, 80, 80, False, PlainAttentionTile(32, 32, 16)),
+    ((1, 1), 31, 100, 8, 8, False, PlainAttentionTile(64, 64, 8)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("batch", "n", "m", "d", "wide", "masked", "tile"), CASES)
+def test_attention_is_that_of_float64(
+    batch: tuple[int, ...], n: int, m: int, d: int, wide: int, masked: bool,
+    tile: PlainAttentionTile | None, dtype: str, device_info: Any,
+) -> None:  # fmt: skip
+    form = form_of(batch, n, m, d, masked, wide)
+    function = function_of(form, fp16=dtype == "float16")
+    assert tile is None or tile in candidates(form, LIMITS)
+    scheduled = marked(schedule_attention(Schedule(function), LIMITS, tile), LIMITS)
+    inputs, wanted = drawn(form, dtype)
+    found = result(scheduled, inputs, form.shape, target(), dtype)
+    assert np.abs(found - wanted).max() <= TOLERANCE[dtype] * np.abs(wanted).max()
+
+
+def test_scores_of_any_size() -> None:
+    """Nothing overflows where scores are thousands, or all but one are hidden."""
+    form = form_of((1, 1), 40, 100, 32, masked=True)
+    inputs, _ = drawn(form, "float32")
+    inputs[0] *= 1000
+    inputs[3] = np.full((40, 100), -np.inf, "float32")
+    inputs[3][np.arange(40), np.arange(40) + 60] = 0
+    function = function_of(form, fp16=False)
+    scheduled = marked(schedule_attention(Schedule(function), LIMITS, None), LIMITS)
+    found = result(scheduled, [*inputs[:3], inputs[3].ravel()], form.shape, target(), "float32")
+    np.testing.assert_array_equal(found[0, :, 0], inputs[2].reshape(100, 32)[60:].astype("f8"))
+
+
+def test_what_has_no_such_kernel() -> None:
+    form = form_of((1, 12), 197, 197, 64)
+    assert fits(form, LIMITS)
+    assert not fits(form, dataclasses.replace(LIMITS, device=INTEGRATED_XE))
+    assert not fits(form, dataclasses.replace(LIMITS, shared_bytes=16384))
+    assert not fits(form, dataclasses.replace(LIMITS, threads=32))
+    assert not fits(form_of((1, 1), 9, 9, 30), LIMITS)  # not in vectors
+    assert not fits(form_of((1, 1), 9, 9, 32, False, 4), LIMITS)
+    assert not fits(form_of((1, 1), 9, 9, 256), LIMITS)
+    # Few workgroups for many units, each of which would work long.
+    large = dataclasses.replace(LIMITS, device=DISCRETE)
+    assert fits(form_of((1, 8), 100, 250, 32), large)
+    assert not fits(form_of((1, 8), 100, 1050, 32), large)
+    assert not fits(form, dataclasses.replace(LIMITS, device=UNKNOWN))
+
+
+def test_tiles_for_units_that_would_have_nothing_to_do_are_small() -> None:
+    first = {
+        heads: candidates(form_of((1, heads), 64, 64, 32), LIMITS)[0].queries for heads in (4, 64)
+    }
+    assert first == {4: 32, 64: 64}
+
+
+def _network() -> Any:
+    """Attention of two heads between products."""
+    n, heads, d = 40, 2, 16
+    constants = {
+        **{f"w{name}": np.ones((heads * d, heads * d), "float32") for name in "qkvo"},
+        "split": np.array([1, n, heads, d]), "joined": np.array([1, n, heads * d]),
+        "scale": np.float32(0.25),
+    }  # fmt: skip
+    node, turns = helper.make_node, {"k": [0, 2, 3, 1]}
+    nodes = []
+    for name in "qkv":
+        nodes += [
+            node("MatMul", ["x", f"w{name}"], [f"{name}0"]),
+            node("Reshape", [f"{name}0", "split"], [f"{name}1"]),
+            node(
+                "Transpose",
+                [f"{name}1"],
+                [name],
+                perm=turns.get(name, [0, 2, 1, 3]),
+            ),
+        ]
+    nodes += [
+        node("MatMul", ["q", "k"], ["plain"]),
+        node("Mul", ["plain", "scale"], ["scores"]),
+        node("Softmax", ["scores"], ["shares"], axis=-1),
+        node("MatMul", ["shares", "v"], ["found"]),
+        node("Transpose", ["found"], ["back"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["back", "joined"], ["all"]),
+        node("MatMul", ["all", "wo"], ["y"]),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "attention",
+        [value("x", TensorProto.FLOAT, (1, n, heads * d))],
+        [value("y", TensorProto.FLOAT, (1, n, heads * d))],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize(("name", "one"), [("renoir", True), ("phoenix", True), ("tgl", False)])
+def test_networks_for_waves_have_it(name: str, one: bool, precision: str) -> None:
+    module = import_onnx(_network())[0]
+    for options in ({}, {"attention": False}):
+        network = Compilation(
+            module,
+            Target(known_devices()[name].target_config()),
+            CompileOptions.of(options, precision=precision),
+        )
+        run(network, last="known_kernels")
+        functions = [network.graph.functions[kernel.function] for kernel in network.graph.kernels]
+        forms = [f.attrs[FORM] for f in functions if f.attrs and FORM in f.attrs]
+        assert len(forms) == (one and not options)
+    assert len(functions) == 7
