@@ -15,6 +15,8 @@ from .side_threads import meanwhile
 # What ends a service, and what a terminal that goes away sends.
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 _met: list[int] = []
+# How many blocks of ended_as_by_ctrl_c() there are: in them every signal is met.
+_within = 0
 # How many blocks of held() the main thread is in, and whether a signal waits for their end.
 _depth = 0
 A_MOMENT = 0.01  # s
@@ -71,15 +73,18 @@ def ended_as_by_ctrl_c() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    global _within
     _met.clear()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDING)}
     usual = (signal.SIG_DFL, signal.default_int_handler)
     taken = [number for number, handler in before.items() if handler in usual]
     for number in taken:
         signal.signal(number, _interrupt)
+    _within += 1
     try:
         yield
     finally:
+        _within -= 1
         for number in taken:
             signal.signal(number, before[number])
 
@@ -106,6 +111,6 @@ def ctrl_c_as_itself() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if str(error) or (signal.getsignal(signal.SIGINT) is _interrupt and not _met):
+        if str(error) or (_within and not _met):
             raise
         raise KeyboardInterrupt from None

@@ -107,6 +107,15 @@ COMMANDS = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """A process in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 @pytest.mark.parametrize("through_tvm", [False, True], ids=["", "through_tvm"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_says_what_is_kept(
