@@ -373,7 +373,7 @@ PHASES: tuple[Phase, ...] = (
           lambda n: n.on_new_gpu and n.options.weights_by_window),
     Phase("legalize_int8", RELAX, _legalize_int8, 3, lambda n: n.int8),
     Phase("rows_in_order", RELAX, _relax_on(rows_in_order), 3, _joins_moves),
-    # What keeps float32 somewhere is decided by kernels, and this one is fp16 or nothing.
+    # What keeps float32 somewhere is decided by kernels; on matrices this one is fp16 or nothing.
     Phase("attention", RELAX, _attention, 3,
           lambda n: n.on_gpu and n.options.attention
           and n.fp16_parts is None and n.runs_on is None),
