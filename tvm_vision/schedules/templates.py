@@ -32,6 +32,7 @@ from .cpu import templates as cpu
 from .cpu.processor import Processor
 from .gpu import (
     attention,
+    attention_kernel,
     contraction,
     direct_conv,
     direct_conv_form,
@@ -143,7 +144,7 @@ TEMPLATES: dict[str, Template] = {
         Template(
             "plain_attention",
             plain_attention.PlainAttentionTile,
-            plain_attention.shape_of,
+            attention_kernel.form_of,
             plain_attention.candidates,
             plain_attention.schedule_attention,
         ),

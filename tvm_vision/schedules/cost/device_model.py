@@ -506,7 +506,8 @@ DISCRETE_WAVES = replace(
     split_k=_CARD.split_k,
 )
 # On processors Vulkan is for tests, and of a target that names no kind nothing is known: what is
-# compiled is what a discrete GPU gets, but Winograd's convolution is no gain that one may count on.
+# compiled is what a discrete GPU gets, but Winograd's convolution, sums in two kernels and one
+# kernel for attention without matrices are no gains that one may count on.
 CPU = replace(DISCRETE, kind="cpu", rates=None, cuts_sums=False, attends_plainly=False)
 UNKNOWN = replace(CPU, kind="unknown")
 DESCRIPTIONS = {model.kind: model for model in (DISCRETE, INTEGRATED, CPU)}

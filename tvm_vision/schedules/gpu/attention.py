@@ -23,16 +23,15 @@ from dataclasses import dataclass, replace
 from itertools import product, starmap
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from ...topi.attention import FORM, AttentionForm
+from ...topi.attention import AttentionForm
 from ...topi.barrier import barrier
 from ..common import NotThisKind, TargetLimits, largest_divisor, up
 from ..factors import FP16
+from .attention_kernel import LOWEST, dtype_of, form_of, kernel_of, put
 from .kernel_marks import SCALE_MATRIX
 
 EDGE = 16  # of the matrices
@@ -43,7 +42,6 @@ MOST_WIDTH = 128  # numbers of a query: more do not stay in registers
 MOST_UNROLLED = 64  # matrices that are loaded without a loop
 MOST_TOGETHER = 16  # scores of a row that a thread has under way at once
 MOST_HELD = 64  # scores of a part that a thread keeps
-LOWEST = -3.4028234663852886e38
 VECTOR = 8  # halves: rows of matrices begin at multiples of 16 bytes
 STORED = 4  # neighbours that a thread writes
 MOST_ASKED = 16  # matrices of queries that a subgroup keeps while keys come in parts
@@ -167,12 +165,8 @@ def _cost_in_parts(form: AttentionForm, tile: AttentionTile, limits: TargetLimit
 
 def shape_of(schedule: Schedule) -> AttentionForm:
     """The form of a function of attention, of fp16."""
-    function = schedule.mod["main"]
-    text = (function.attrs or {}).get(FORM)
-    if text is None:
-        raise NotThisKind("is no attention")
-    form = AttentionForm.from_json(str(text))
-    if any(_dtype(function.params[v.source]) != "float16" for v in (form.q, form.k, form.v)):
+    form, params = form_of(schedule), schedule.mod["main"].params
+    if any(dtype_of(params[v.source]) != "float16" for v in (form.q, form.k, form.v)):
         raise NotThisKind("its factors are not fp16")
     return form
 
@@ -185,36 +179,15 @@ def schedule_attention(
     chosen = tile or next(iter(candidates(form, limits)), None)
     if chosen is None:
         raise NotThisKind("no tile fits")
-    function = schedule.mod["main"]
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name("main")
-        buffers = [
-            T.arg(str(p.name), T.buffer(tuple(map(int, p.ty.shape)), _dtype(p)))
-            for p in function.params
-        ]
-        with T.sblock("root"):
-            block, y, x = (
-                tvm.te.thread_axis(tag) for tag in ("blockIdx.x", "threadIdx.y", "threadIdx.x")
-            )
-            launch = [
-                (block, _groups(form, chosen)), (y, chosen.subgroups), (x, limits.subgroup)
-            ]  # fmt: skip
-            frames = [T.attr(axis, "thread_extent", size) for axis, size in launch]
-            # Memory of a block around the threads would be the host's.
-            with T.frame_scope(frames), T.sblock("attention"):
-                T.reads(*(_whole(b) for b in buffers[:-1]))
-                T.writes(_whole(buffers[-1]))
-                _Kernel(form, chosen, limits.subgroup, buffers, block.var, y.var, x.var).write()
-    made = builder.get().with_attrs(dict(function.attrs))
-    return Schedule(tvm.IRModule({"main": made}))
+    launch = {
+        "blockIdx.x": _groups(form, chosen), "threadIdx.y": chosen.subgroups,
+        "threadIdx.x": limits.subgroup,
+    }  # fmt: skip
 
+    def write(buffers: Any, block: Any, y: Any, x: Any) -> None:
+        _Kernel(form, chosen, limits.subgroup, buffers, block, y, x).write()
 
-def _whole(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, int(n)) for n in buffer.shape)]
-
-
-def _dtype(parameter: Any) -> str:
-    return str(parameter.ty.dtype)
+    return kernel_of(schedule, launch, write)
 
 
 def _score_row(form: AttentionForm, tile: AttentionTile, parts: int) -> int:
@@ -236,10 +209,6 @@ def _shared(form: AttentionForm, tile: AttentionTile, lanes: int) -> int:
 
 def _buffer(size: int, dtype: str, scope: str) -> Any:
     return T.sblock_alloc_buffer((size,), dtype, scope=scope)
-
-
-def _put(buffer: Any, place: Any, value: Any) -> None:
-    T.buffer_store(buffer, value, [place])
 
 
 class _Kernel:
@@ -303,7 +272,7 @@ class _Kernel:
             self._weigh(first)
             barrier()
             self._add_up(first)
-        _put(self.sums, self.thread, self.sum[0])
+        put(self.sums, self.thread, self.sum[0])
         self._end()
         barrier()
         self._give()
@@ -365,24 +334,24 @@ class _Kernel:
 
     def _raise_top(self, first: Any) -> None:
         """The largest score of a thread's row so far, and what its results are corrected by."""
-        _put(self.own, 0, T.float32(LOWEST))
+        put(self.own, 0, T.float32(LOWEST))
         with T.serial(0, self.turns // self.together) as turn:
             self._fetch(first, turn)
             for number in range(self.together):
-                _put(self.own, 0, tirx.max(self.own[0], self.logits[number]))
-        _put(self.tops, self.thread, self.own[0])
+                put(self.own, 0, tirx.max(self.own[0], self.logits[number]))
+        put(self.tops, self.thread, self.own[0])
         barrier()
-        _put(self.own, 0, self.top[0])
+        put(self.own, 0, self.top[0])
         for part in range(self.parts):
-            _put(self.own, 0, tirx.max(self.own[0], self.tops[self.row * self.parts + part]))
+            put(self.own, 0, tirx.max(self.own[0], self.tops[self.row * self.parts + part]))
         if self.several:
             self._correct()
-        _put(self.top, 0, self.own[0])
+        put(self.top, 0, self.own[0])
 
     def _correct(self) -> None:
         """What a row's results so far, and their sum, count beside those of a larger score."""
-        _put(self.factor, 0, tirx.exp(self.top[0] - self.own[0]))
-        _put(self.sum, 0, self.sum[0] * self.factor[0])
+        put(self.factor, 0, tirx.exp(self.top[0] - self.own[0]))
+        put(self.sum, 0, self.sum[0] * self.factor[0])
         self._put_corrections(self.factor[0])
 
     def _put_corrections(self, factor: Any) -> None:
@@ -390,7 +359,7 @@ class _Kernel:
         count = EDGE // self.parts
         for number in range(count):
             place = self.row * EDGE + self.part * count + number
-            _put(self.corrections, place, factor)
+            put(self.corrections, place, factor)
 
     def _weigh(self, first: Any) -> None:
         """Shares of a row's scores, not yet divided by their sum."""
@@ -402,10 +371,10 @@ class _Kernel:
                 column = self._column(turn, number)
                 share = tirx.exp(self.logits[number] - self.top[0])
                 counted = tirx.if_then_else(self._counts(first, column), share, T.float32(0))
-                _put(self.logits, number, counted)
+                put(self.logits, number, counted)
                 place = self.row * self.share_row + column
-                _put(self.shares, place, T.Cast("float16", self.logits[number]))
-                _put(self.sum, 0, self.sum[0] + self.logits[number])
+                put(self.shares, place, T.Cast("float16", self.logits[number]))
+                put(self.sum, 0, self.sum[0] + self.logits[number])
 
     def _column(self, turn: Any, number: int) -> Any:
         return (turn * self.together + number) * self.parts + self.part
@@ -414,7 +383,7 @@ class _Kernel:
         """The scores of a turn, none of which waits for what is made of another: what is added
         comes from memory."""
         for number in range(self.together):
-            _put(self.logits, number, self._logit(first, self._column(turn, number)))
+            put(self.logits, number, self._logit(first, self._column(turn, number)))
 
     def _counts(self, first: Any, column: Any) -> Any:
         """Whether the key of a column does not stand in the tile before, too, and is one."""
@@ -443,8 +412,8 @@ class _Kernel:
 
     def _begin(self) -> None:
         """Results of nothing."""
-        _put(self.top, 0, T.float32(LOWEST))
-        _put(self.sum, 0, T.float32(0))
+        put(self.top, 0, T.float32(LOWEST))
+        put(self.sum, 0, T.float32(0))
         if self.several:  # written here, they share no memory with what a part needs first
             self._put_corrections(T.float32(1))
         for number in range(self.own_columns * self.own_blocks):
@@ -481,7 +450,7 @@ class _Kernel:
     def _give(self) -> None:
         """The sums, divided by those of their shares."""
         form, out = self.form, self.buffers[-1]
-        width, kind = form.value_width, _dtype(self.buffers[-1])
+        width, kind = form.value_width, dtype_of(self.buffers[-1])
         total = self.rows * width // STORED
         with T.serial(0, up(total, self.threads)) as turn:
             number = turn * self.threads + self.thread
@@ -493,7 +462,7 @@ class _Kernel:
                 shares = self.sums[row * self.parts]
                 for part in range(1, self.parts):
                     shares = shares + self.sums[row * self.parts + part]
-                _put(self.own, 0, shares)
+                put(self.own, 0, shares)
                 with T.vectorized(0, STORED) as own:
                     value = self.scores[row * self.score_row + column + own] / self.own[0]
                     place = [*self.batch[:-1], query, self.batch[-1], column + own]

@@ -17,17 +17,15 @@ from dataclasses import dataclass
 from itertools import product, starmap
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from ...topi.attention import FORM, AttentionForm
+from ...topi.attention import AttentionForm
 from ...topi.barrier import barrier
 from ..common import NotThisKind, TargetLimits, up
+from .attention_kernel import LOWEST, form_of, kernel_of, put
 
-LOWEST = -3.4028234663852886e38
 VECTOR = 4
 OWN = 4  # queries that threads share
 MOST_COLUMNS = 8  # of a result, that a thread has
@@ -108,52 +106,29 @@ def _shared(form: AttentionForm, tile: PlainAttentionTile) -> int:
     return 4 * (tile.queries * (form.width + tile.keys + tile.shares + 1) + factors)
 
 
-def shape_of(schedule: Schedule) -> AttentionForm:
-    """The form of a function of attention."""
-    text = (schedule.mod["main"].attrs or {}).get(FORM)
-    if text is None:
-        raise NotThisKind("is no attention")
-    return AttentionForm.from_json(str(text))
-
-
 def schedule_attention(
     schedule: Schedule, limits: TargetLimits, tile: PlainAttentionTile | None
 ) -> Schedule:
     """The kernel."""
-    form = shape_of(schedule)
+    form = form_of(schedule)
     chosen = tile or next(iter(candidates(form, limits)), None)
     if chosen is None:
         raise NotThisKind("no tile fits")
-    function = schedule.mod["main"]
-    groups = _groups(form, chosen.queries)
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name("main")
-        buffers = [
-            T.arg(str(p.name), T.buffer(tuple(map(int, p.ty.shape)), str(p.ty.dtype)))
-            for p in function.params
-        ]
-        with T.sblock("root"):
-            block, x = (tvm.te.thread_axis(tag) for tag in ("blockIdx.x", "threadIdx.x"))
-            launch = [(block, groups), (x, chosen.threads)]
-            frames = [T.attr(axis, "thread_extent", size) for axis, size in launch]
-            with T.frame_scope(frames), T.sblock("attention"):
-                T.reads(*(_whole(b) for b in buffers[:-1]))
-                T.writes(_whole(buffers[-1]))
-                _Kernel(form, chosen, buffers, block.var, x.var).write()
-    made = builder.get().with_attrs(dict(function.attrs))
-    return Schedule(tvm.IRModule({"main": made}))
+    launch = {"blockIdx.x": _groups(form, chosen.queries), "threadIdx.x": chosen.threads}
 
+    def write(buffers: Any, block: Any, thread: Any) -> None:
+        _Kernel(form, chosen, buffers, block, thread).write()
 
-def _whole(buffer: Any) -> Any:
-    return buffer[tuple(slice(0, int(n)) for n in buffer.shape)]
+    return kernel_of(schedule, launch, write)
 
 
 def _buffer(size: int, scope: str) -> Any:
     return T.sblock_alloc_buffer((size,), "float32", scope=scope)
 
 
-def _put(buffer: Any, place: Any, value: Any) -> None:
-    T.buffer_store(buffer, value, [place])
+def _wide(count: int) -> int:
+    """Of so many neighbours those that are read or written at once."""
+    return next(wide for wide in (4, 2, 1) if count % wide == 0)
 
 
 class _Kernel:
@@ -188,10 +163,10 @@ class _Kernel:
     def write(self) -> None:
         tile, form = self.tile, self.form
         self._ask()
-        _put(self.top, 0, T.float32(LOWEST))
-        _put(self.sum, 0, T.float32(0))
+        put(self.top, 0, T.float32(LOWEST))
+        put(self.sum, 0, T.float32(0))
         for number in range(self.columns * OWN):
-            _put(self.found, number, T.float32(0))
+            put(self.found, number, T.float32(0))
         with T.serial(0, up(form.keys, tile.keys)) as turn:
             first = turn * tile.keys
             self._fetch_keys(first)
@@ -204,7 +179,7 @@ class _Kernel:
             barrier()
             self._multiply_values()
             barrier()
-        _put(self.tops, self.part * tile.queries + self.row, self.sum[0])
+        put(self.tops, self.part * tile.queries + self.row, self.sum[0])
         barrier()
         self._give()
 
@@ -213,7 +188,7 @@ class _Kernel:
         buffer = self.buffers[view.source]
         with T.vectorized(0, VECTOR) as i:
             value = buffer[view.place(*self.batch, row, number * VECTOR + i)]
-            _put(self.fetched, i, T.Cast("float32", value))
+            put(self.fetched, i, T.Cast("float32", value))
 
     @contextmanager
     def _turns(self, total: int) -> Iterator[Any]:
@@ -236,7 +211,7 @@ class _Kernel:
             self._fetch(form.q, query, column)
             for i in range(VECTOR):
                 value = self.fetched[i] * T.float32(form.scale)
-                _put(self.queries, (column * VECTOR + i) * count + row, value)
+                put(self.queries, (column * VECTOR + i) * count + row, value)
 
     def _fetch_keys(self, first: Any) -> None:
         """A block of keys, those of a number beside each other."""
@@ -245,7 +220,7 @@ class _Kernel:
             row, column = number % count, number // count
             self._fetch(form.k, tirx.min(first + row, T.int32(form.keys - 1)), column)
             for i in range(VECTOR):
-                _put(self.factors, (column * VECTOR + i) * count + row, self.fetched[i])
+                put(self.factors, (column * VECTOR + i) * count + row, self.fetched[i])
 
     def _fetch_values(self, first: Any) -> None:
         """A block of values, as they are; 0 behind the last."""
@@ -256,7 +231,7 @@ class _Kernel:
             self._fetch(form.v, tirx.min(first + row, T.int32(form.keys - 1)), column)
             with T.vectorized(0, VECTOR) as i:
                 value = self._counted(first + row, self.fetched[i], 0.0)
-                _put(self.factors, row * form.value_width + column * VECTOR + i, value)
+                put(self.factors, row * form.value_width + column * VECTOR + i, value)
 
     def _counted(self, key: Any, value: Any, otherwise: float) -> Any:
         """A value of a key; something else behind the last."""
@@ -266,16 +241,16 @@ class _Kernel:
 
     def _load(self, to: Any, source: Any, place: Any, count: int) -> None:
         """Neighbours in shared memory."""
-        wide = next(wide for wide in (4, 2, 1) if count % wide == 0)
+        wide = _wide(count)
         for at in range(0, count, wide):
             with T.vectorized(0, wide) as i:
-                _put(to, at + i, source[place + at + i])
+                put(to, at + i, source[place + at + i])
 
     def _multiply_keys(self) -> None:
         """The scores of a thread's queries and keys."""
         own, tile = self.own_keys, self.tile
         for number in range(own * OWN):
-            _put(self.products, number, T.float32(0))
+            put(self.products, number, T.float32(0))
         with T.serial(0, self.form.width) as c:
             self._load(self.asked, self.queries, c * tile.queries + self.place, OWN)
             self._load(self.near, self.factors, c * tile.keys + self.lane * own, own)
@@ -283,13 +258,13 @@ class _Kernel:
         for key in range(own):
             with T.vectorized(0, OWN) as i:
                 place = (self.lane * own + key) * tile.queries + self.place + i
-                _put(self.scores, place, self.products[key * OWN + i])
+                put(self.scores, place, self.products[key * OWN + i])
 
     def _multiply(self, to: Any, count: int) -> None:
         for number in range(count):
             for i in range(OWN):
                 place = number * OWN + i
-                _put(to, place, to[place] + self.asked[i] * self.near[number])
+                put(to, place, to[place] + self.asked[i] * self.near[number])
 
     def _column(self, number: int) -> Any:
         """A key of a thread's part of a row, in its block."""
@@ -299,7 +274,7 @@ class _Kernel:
         """The largest score of a thread's row so far, and what results before count beside it."""
         form, tile = self.form, self.tile
         query = tirx.min(self.first + self.row, T.int32(form.queries - 1))
-        _put(self.own, 0, T.float32(LOWEST))
+        put(self.own, 0, T.float32(LOWEST))
         for number in range(tile.keys // tile.shares):
             column = self._column(number)
             key = tirx.min(first + column, T.int32(form.keys - 1))
@@ -307,28 +282,28 @@ class _Kernel:
             for view in form.added:
                 more = self.buffers[view.source][view.place(*self.batch, query, key)]
                 value = value + T.Cast("float32", more)
-            _put(self.logits, number, self._counted(first + column, value, LOWEST))
-            _put(self.own, 0, tirx.max(self.own[0], self.logits[number]))
-        _put(self.tops, self.part * tile.queries + self.row, self.own[0])
+            put(self.logits, number, self._counted(first + column, value, LOWEST))
+            put(self.own, 0, tirx.max(self.own[0], self.logits[number]))
+        put(self.tops, self.part * tile.queries + self.row, self.own[0])
         barrier()
-        _put(self.own, 0, self.top[0])
+        put(self.own, 0, self.top[0])
         for part in range(tile.shares):
-            _put(self.own, 0, tirx.max(self.own[0], self.tops[part * tile.queries + self.row]))
-        _put(self.factor, 0, tirx.exp(self.top[0] - self.own[0]))
-        _put(self.top, 0, self.own[0])
+            put(self.own, 0, tirx.max(self.own[0], self.tops[part * tile.queries + self.row]))
+        put(self.factor, 0, tirx.exp(self.top[0] - self.own[0]))
+        put(self.top, 0, self.own[0])
         with T.If(self.part == 0), T.Then():
-            _put(self.corrections, self.row, self.factor[0])
+            put(self.corrections, self.row, self.factor[0])
 
     def _weigh(self, first: Any) -> None:
         """Shares in place of scores, not yet divided by their sum."""
         tile = self.tile
-        _put(self.sum, 0, self.sum[0] * self.factor[0])
+        put(self.sum, 0, self.sum[0] * self.factor[0])
         for number in range(tile.keys // tile.shares):
             column = self._column(number)
             share = tirx.exp(self.logits[number] - self.top[0])
-            _put(self.logits, number, self._counted(first + column, share, 0.0))
-            _put(self.scores, column * tile.queries + self.row, self.logits[number])
-            _put(self.sum, 0, self.sum[0] + self.logits[number])
+            put(self.logits, number, self._counted(first + column, share, 0.0))
+            put(self.scores, column * tile.queries + self.row, self.logits[number])
+            put(self.sum, 0, self.sum[0] + self.logits[number])
 
     def _multiply_values(self) -> None:
         """The results so far, corrected, and shares times values."""
@@ -337,7 +312,7 @@ class _Kernel:
         for number in range(columns):
             for i in range(OWN):
                 place = number * OWN + i
-                _put(self.found, place, self.found[place] * self.asked[i])
+                put(self.found, place, self.found[place] * self.asked[i])
         with T.serial(0, tile.keys) as key:
             self._load(self.asked, self.scores, key * tile.queries + self.place, OWN)
             place = key * self.form.value_width + self.lane * columns
@@ -348,11 +323,11 @@ class _Kernel:
         """Results, divided by the sums of their shares."""
         form, out = self.form, self.buffers[-1]
         kind, columns, count = str(out.dtype), self.columns, self.tile.queries
-        wide = next(wide for wide in (4, 2, 1) if columns % wide == 0)
+        wide = _wide(columns)
         for i in range(OWN):
-            _put(self.sum, 0, self.tops[self.place + i])
+            put(self.sum, 0, self.tops[self.place + i])
             for part in range(1, self.tile.shares):
-                _put(self.sum, 0, self.sum[0] + self.tops[part * count + self.place + i])
+                put(self.sum, 0, self.sum[0] + self.tops[part * count + self.place + i])
             query = self.first + self.place + i
             with T.If(query < form.queries), T.Then():
                 for at in range(0, columns, wide):
