@@ -253,14 +253,33 @@ def coarse(image: Tensor) -> Tensor:
     )
 
 
+def shown(image: Tensor) -> Tensor:
+    """Where an image [b,3,h,w] is no black border, 1, else 0 [b,1,h,w]; small dark spots are 1."""
+    lit = (image.amax(1, keepdim=True) > 0).float()
+    return -F.max_pool2d(-F.max_pool2d(lit, 5, 1, 2), 5, 1, 2)
+
+
 def camera(image: Tensor) -> Tensor:
     """What happens between the scene and the network, [b,3,h,w] in 0 to 1; black stays black."""
-    border = (image.amax(1, keepdim=True) > 0).float()
-    border = -F.max_pool2d(-F.max_pool2d(border, 5, 1, 2), 5, 1, 2)
+    where = shown(image)
     image = on_some(image, 0.08, strange)
     image = colour(image)
     image = filters(image, kernels(len(image), image.device))
     image = on_some(image, 0.12, coarse)
     image = grain(image)
     image = on_some(image, 0.4, blocks)
-    return image.clamp(0, 1) * border
+    return image.clamp(0, 1) * where
+
+
+# Functions of many small steps over whole batches, each of which reads and writes 200 MB: compiled
+# they are few kernels. The others have one large step, or shapes that change.
+FUSED = ("colour", "grain", "shown")
+
+
+def fuse(image: Tensor) -> None:
+    """Compiles FUSED for images of this shape, for all calls from now on, and tries them on it.
+    Raises what PyTorch's compiler raises, and nothing is changed then."""
+    compiled = {name: torch.compile(globals()[name], dynamic=False) for name in FUSED}
+    for function in compiled.values():
+        function(image)
+    globals().update(compiled)

@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 import augment
 import numpy as np
 import torch
+import torch.nn.functional as F
 from losses import ROWS, Head, Weights, detection_loss, first_rows, pixel_loss
 from measure import measure
 
@@ -104,6 +105,40 @@ def heads_of(config: Any, device: torch.device) -> list[Head]:
     ]
 
 
+class Nearest(torch.autograd.Function):
+    """Every pixel several times in both directions, as nn.Upsample has it. What PyTorch's compiler
+    makes of that one's gradient adds each value by an atomic operation: a sixth of a whole step on
+    an H100. Here the gradient is the sum of a window."""
+
+    @staticmethod
+    def forward(context: Any, image: torch.Tensor, factor: int) -> torch.Tensor:
+        context.factor = factor
+        return F.interpolate(image, scale_factor=factor, mode="nearest")
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return F.avg_pool2d(gradient, context.factor, divisor_override=1), None
+
+
+class Enlarge(torch.nn.Module):
+    """nn.Upsample's place in a network that is trained."""
+
+    def __init__(self, factor: int) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return Nearest.apply(image, self.factor)
+
+
+def with_quick_gradients(model: Yoeo) -> None:
+    """Puts Enlarge where a network enlarges; its weights and results stay as they are."""
+    for layer in model.module_list:
+        for name, part in layer.named_children():
+            if isinstance(part, torch.nn.Upsample):
+                setattr(layer, name, Enlarge(int(part.scale_factor)))
+
+
 def too_long(*_: object) -> NoReturn:
     raise TimeoutError("it takes too long")
 
@@ -156,6 +191,7 @@ class Trainer:
         if options.start:
             begin_with(self.model, options.start)
         self.weights = weights_of(options.weight)
+        with_quick_gradients(self.model)
         self.model.to(device).train()
         for parameter in self.model.parameters():
             if parameter.ndim == 4:
@@ -196,8 +232,8 @@ class Trainer:
         return torch.cat([of_boxes, pixel_loss(logits, mask, self.weights)[None]])
 
     def _compile(self) -> None:
-        """Compiles the losses and their gradients on images made of noise, which the network
-        then forgets. What cannot be compiled, or not in time, is left as it is."""
+        """Compiles the losses, their gradients and what varies images, on images made of noise,
+        which the network then forgets. What cannot be compiled, or not in time, stays as it is."""
         began, size = time.monotonic(), (self.options.batch, self.size, self.size)
         before = copy.deepcopy(self.model.state_dict())
         compiled = torch.compile(self._losses)
@@ -210,6 +246,7 @@ class Trainer:
             box = torch.full((size[0], ROWS, 5), -1.0, device=self.device)
             compiled(image, mask, box).sum().backward()
             self.losses = compiled
+            augment.fuse(torch.rand(size[0], 3, *size[1:], device=self.device))
             print(f"compiled in {time.monotonic() - began:.0f} s", flush=True)
         except Exception as error:  # any part of the compiler may be missing: it is only faster
             print(f"not compiled: {type(error).__name__}: {error}", flush=True)

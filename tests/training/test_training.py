@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ import augment  # noqa: E402
 import losses  # noqa: E402
 import train  # noqa: E402
 
-from tvm_vision.exporters.yoeo.network import Decoder  # noqa: E402
+from tvm_vision.exporters.yoeo.config import parse_config  # noqa: E402
+from tvm_vision.exporters.yoeo.network import Decoder, Yoeo  # noqa: E402
 
 
 def test_overlaps_of_equal_boxes_are_one():
@@ -149,6 +151,46 @@ def test_camera_keeps_black_borders_and_range():
     assert result.shape == image.shape
     assert np.all((result.numpy() >= 0) & (result.numpy() <= 1))
     assert result[:, :, :76].abs().max() == 0
+
+
+def test_fused_steps_are_all_compiled_or_none(monkeypatch):
+    for name in augment.FUSED:
+        monkeypatch.setattr(augment, name, getattr(augment, name))  # put back at the end
+    before = {name: getattr(augment, name) for name in augment.FUSED}
+    monkeypatch.setattr(torch, "compile", lambda function, **_: broken)
+    with pytest.raises(RuntimeError, match="no compiler"):
+        augment.fuse(torch.rand(2, 3, 16, 16))
+    assert all(getattr(augment, name) is before[name] for name in augment.FUSED)
+    called = []
+
+    def compiled(function, **_):
+        return lambda image: called.append(function.__name__) or function(image)
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    augment.fuse(torch.rand(2, 3, 16, 16))
+    called.clear()
+    augment.camera(torch.rand(2, 3, 24, 24))
+    assert sorted(called) == sorted(augment.FUSED)
+
+
+def broken(image):
+    raise RuntimeError("no compiler")
+
+
+def test_quick_gradients_are_those_of_the_network():
+    """In float64, so that what rounding leaves is far below any mistake."""
+    torch.manual_seed(4)
+    model = Yoeo(parse_config(train.CONFIG)).double().train()
+    quick = copy.deepcopy(model)
+    train.with_quick_gradients(quick)
+    assert quick.state_dict().keys() == model.state_dict().keys()
+    assert sum(isinstance(part, train.Enlarge) for part in quick.modules()) == 5
+    image = torch.rand(2, 3, 64, 96, dtype=torch.float64)
+    for network in (model, quick):
+        heads, logits = network(image)
+        (sum(head.square().sum() for head in heads) + logits.square().sum()).backward()
+    for one, other in zip(model.parameters(), quick.parameters(), strict=True):
+        torch.testing.assert_close(other.grad, one.grad, rtol=1e-9, atol=1e-9)
 
 
 def test_quick_length_has_small_factors():
