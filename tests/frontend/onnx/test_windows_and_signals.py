@@ -168,6 +168,20 @@ def test_stft(onesided, windowed):
     check(model, feeds, atol=1e-4)
 
 
+@pytest.mark.parametrize("size", [16, 64])
+def test_a_window_that_is_cast_like_the_signal(size):
+    """As PyTorch's exporter writes a window of its own: of the signal only the type matters."""
+    nodes = [
+        helper.make_node("HannWindow", ["size"], ["hann"]),
+        helper.make_node("CastLike", ["hann", "signal"], ["window"]),
+        helper.make_node("STFT", ["signal", "step", "window", "size"], ["y"]),
+    ]
+    model = make_model(nodes, [("signal", (1, 200, 1))], [("y", (1, None, None, 2))], opset=17)
+    for name, value in (("size", size), ("step", 8)):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(value, np.int64), name))
+    check(model, {"signal": real(1, 200, 1)}, atol=1e-4)
+
+
 @pytest.mark.parametrize(("times", "batches"), [(0, 1), (1, 0)])
 def test_reverse_sequence(times, batches):
     counts = np.array([1, 4, 2, 3])

@@ -57,6 +57,8 @@ def _folded(model: onnx.ModelProto, *, sizes: bool) -> onnx.ModelProto:
         computed = infer_values(model)
         graph = GraphEditor(model)
         graph.computed = computed
+        for node in model.graph.node:
+            _name_type(node, graph)
         kept = [n for n in model.graph.node if stays(n) or not fold(n, graph, sizes=sizes)]
         if len(kept) == len(model.graph.node):
             inlined = inline_known(model)
@@ -66,6 +68,21 @@ def _folded(model: onnx.ModelProto, *, sizes: bool) -> onnx.ModelProto:
             continue
         graph.put_nodes(model, kept)
     return _without_unread(model)
+
+
+def _name_type(node: onnx.NodeProto, graph: GraphEditor) -> None:
+    """Makes a CastLike, in place, the Cast that it is where the type is known: of its second input
+    it reads no value, so that what it casts may be known where that one is not."""
+    if node.domain or node.op_type != "CastLike":
+        return
+    try:
+        dtype = graph.dtype(node.input[1])
+    except Unsupported:
+        return
+    to = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+    node.op_type = "Cast"
+    del node.input[1]
+    node.attribute.append(onnx.helper.make_attribute("to", to))
 
 
 def _without_unread(model: onnx.ModelProto) -> onnx.ModelProto:
