@@ -38,6 +38,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def plain(built: Path) -> Path:
+    """Programs that are not sanitized: a sanitizer has requests of its own, and ends where one is
+    refused."""
+    if built.name != "cpp":
+        pytest.skip("memory is refused to the sanitizer, too, which ends by that")
+    return built
+
+
 def words(program: str, built: Path, folder: Path) -> list[str | Path]:
     if program == "predict":
         return [built / program, folder / "small.tar", folder / "a.bin", *map(str, [SIDE, SIDE, 3])]
@@ -62,8 +71,8 @@ def assert_told(done: Any, program: str, what: object) -> None:
 
 @pytest.mark.parametrize("program", ["run_model", "predict"])
 @pytest.mark.parametrize("step", [61, pytest.param(1, marks=pytest.mark.slow)])
-def test_each_request_may_be_refused(built: Path, folder: Path, program: str, step: int) -> None:
-    command = words(program, built, folder)
+def test_each_request_may_be_refused(plain: Path, folder: Path, program: str, step: int) -> None:
+    command = words(program, plain, folder)
     first, refused = 1, 0
     while True:
         for last in (first, FOREVER):
@@ -81,8 +90,8 @@ def test_each_request_may_be_refused(built: Path, folder: Path, program: str, st
 
 
 @pytest.mark.parametrize("program", ["run_model", "predict"])
-def test_a_limit_of_address_space_is_told(built: Path, folder: Path, program: str) -> None:
-    command = words(program, built, folder)
+def test_a_limit_of_address_space_is_told(plain: Path, folder: Path, program: str) -> None:
+    command = words(program, plain, folder)
     codes = []
     for mib in range(8, 512, 24):
         limit = (mib << 20, mib << 20)

@@ -36,14 +36,6 @@ Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
   const DevicePlan& plan = handle_->plan;
   const DeviceFunctions& fn = handle_->fn;
   fn.vkGetDeviceQueue(handle_->vk, plan.queue_family, 0, &queue_);
-  VkSemaphoreTypeCreateInfo type{};
-  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
-  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
-  VkSemaphoreCreateInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
-  info.pNext = &type;
-  VK_CHECK("opening " + snapshot().name, fn, vkCreateSemaphore, handle_->vk, &info, nullptr,
-           &timeline_);
   VkBufferUsageFlags transfer = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   auto pool = [&](std::vector<uint32_t> types, bool map, VkBufferUsageFlags usage,
                   uint64_t block_size) {
@@ -61,6 +53,15 @@ Device::Device(std::shared_ptr<const DeviceHandle> handle, int number)
            VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT, kStagingBlock);
   readback_ = pool({plan.readback_memory}, true, VK_BUFFER_USAGE_TRANSFER_DST_BIT, kStagingBlock);
   streams_.push_back(std::make_shared<Stream>(this));
+  // The last: behind it nothing is refused, as nobody would destroy it then.
+  VkSemaphoreTypeCreateInfo type{};
+  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+  info.pNext = &type;
+  VK_CHECK("opening " + snapshot().name, fn, vkCreateSemaphore, handle_->vk, &info, nullptr,
+           &timeline_);
 }
 
 Device::~Device() {
