@@ -119,6 +119,23 @@ def test_small_constants_count(torch: Any) -> None:
         np.testing.assert_allclose(result, reference.numpy(), rtol=1e-5)
 
 
+def test_a_number_among_the_outputs_is_refused(torch: Any) -> None:
+    """PyTorch's exporter to ONNX fails by an AttributeError there; what is None it leaves out."""
+
+    class Counted(torch.nn.Module):
+        def forward(self, x):
+            return x * 2, len(x)
+
+    class Bare(torch.nn.Module):
+        def forward(self, x):
+            return x * 2, None
+
+    with pytest.raises(UnsupportedModelError, match="output 1 is 3 for every input: leave it out"):
+        import_torch(Counted().eval(), (torch.ones(3, 2),))
+    _, signature = import_torch(Bare().eval(), (torch.ones(3, 2),))
+    assert [str(spec) for spec in signature.outputs] == ["output_0: float32[3, 2]"]
+
+
 def test_open_sizes_and_small_inputs_are_given(torch: Any) -> None:
     class Scaled(torch.nn.Module):
         def forward(self, x, factor):

@@ -137,7 +137,14 @@ def _write_onnx(program: Any, path: Path) -> None:
             f"onnxscript is needed to import PyTorch models, and it cannot be imported "
             f"({first_line(error)}): pip install 'tvm_vision[export]'"
         ) from None
-    outputs = [f"output_{number}" for number in range(len(program.graph_signature.user_outputs))]
+    given = program.graph_signature.user_outputs
+    for place, value in enumerate(given):
+        if isinstance(value, int | float):
+            raise UnsupportedModelError(
+                f"tensors are needed as outputs, and output {place} is {value} for every input: "
+                "leave it out where the model returns"
+            )
+    outputs = [f"output_{number}" for number in range(len(given))]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
