@@ -37,6 +37,15 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
+@pytest.fixture
+def plain(request: pytest.FixtureRequest, built: Path) -> Path:
+    """That folder where nothing in it is sanitized: a sanitizer has to be the first library of its
+    process, and ends where memory is refused to it."""
+    if request.node.callspec.params["built"]:
+        pytest.skip("a sanitizer has to come before all libraries, and to be refused no memory")
+    return built
+
+
 def build(cmake: Path, folder: Path, sanitizer: str) -> None:
     flags = f"-O0 {sanitizer}"
     settings = {

@@ -38,15 +38,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def plain(built: Path) -> Path:
-    """Programs that are not sanitized: a sanitizer has requests of its own, and ends where one is
-    refused."""
-    if built.name != "cpp":
-        pytest.skip("memory is refused to the sanitizer, too, which ends by that")
-    return built
-
-
 def words(program: str, built: Path, folder: Path) -> list[str | Path]:
     if program == "predict":
         return [built / program, folder / "small.tar", folder / "a.bin", *map(str, [SIDE, SIDE, 3])]
