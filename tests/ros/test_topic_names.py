@@ -67,7 +67,7 @@ def make(graph):
 
     yield node
     for each in made:
-        graph._in_executor(each.destroy_node)
+        graph.in_executor(each.destroy_node)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def unconfigured(make):
 @pytest.fixture(scope="module")
 def active(graph, make, models):
     node = make(model=models("fake"), lazy=False)
-    graph._in_executor(node.start)
+    graph.in_executor(node.start)
     return node
 
 
@@ -92,7 +92,7 @@ def change(request, graph):
 
     def run(**values):
         parameters = [Parameter(name, value=value) for name, value in values.items()]
-        return graph._in_executor(node.set_parameters_atomically, parameters).reason
+        return graph.in_executor(node.set_parameters_atomically, parameters).reason
 
     yield run
     assert run(**{name: getattr(before, name) for name in (*TOPICS, "image_transport")}) == ""

@@ -193,7 +193,7 @@ class Graph:
         self.node.destroy_node()
         self.context.try_shutdown()
 
-    def _in_executor(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def in_executor(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Run there: waiting on a set that another thread changes is not what rclpy is for."""
         task = self.executor.create_task(lambda: call(*arguments, **named))
         end = time.monotonic() + WAIT
@@ -208,9 +208,9 @@ class Graph:
     ) -> Iterator[Inbox]:
         inbox = Inbox()
         qos = profile(reliability, 50, latched=latched)
-        subscription = self._in_executor(self.node.create_subscription, kind, topic, inbox.put, qos)
+        subscription = self.in_executor(self.node.create_subscription, kind, topic, inbox.put, qos)
         yield inbox
-        self._in_executor(self.node.destroy_subscription, subscription)
+        self.in_executor(self.node.destroy_subscription, subscription)
 
     @contextlib.contextmanager
     def camera(
@@ -221,9 +221,9 @@ class Graph:
         latched: bool = False,
     ) -> Iterator[Any]:
         qos = profile(reliability, 1, latched=latched)
-        publisher = self._in_executor(self.node.create_publisher, kind, topic, qos)
+        publisher = self.in_executor(self.node.create_publisher, kind, topic, qos)
         yield publisher
-        self._in_executor(self.node.destroy_publisher, publisher)
+        self.in_executor(self.node.destroy_publisher, publisher)
 
     def stamp(self) -> Any:
         return self.node.get_clock().now().to_msg()
@@ -264,7 +264,7 @@ class Graph:
         """
         client = self._clients.get(name)
         if client is None:
-            client = self._in_executor(self.node.create_client, kind, name)
+            client = self.in_executor(self.node.create_client, kind, name)
             self._clients[name] = client
         assert client.wait_for_service(timeout), name
         if kind not in QUESTIONS and time.monotonic() - self._answered.get(name, -ANEW) >= ANEW:
