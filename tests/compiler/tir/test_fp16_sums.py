@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
+from support.fp16_forms import Nodes, expected, network_of, node, of_image, shapes_of_fp32
 from support.interpreter import run
 from support.networks import NETWORKS
-from tvm_vision.compiler import compile_model, parse_target, prepare
+from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
 
 # Of numbers as trained transformers have among their activations; all are far below 65,504.
 LARGE = 3000.0
 BOUND = 2e-3
-Nodes = list[Any]
-
-
-def node(operator: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(operator, inputs.split(), [output], **attributes)
 
 
 def normalized(square: Nodes) -> Nodes:
@@ -36,11 +30,6 @@ def normalized(square: Nodes) -> Nodes:
         node("Sqrt", "e", "s"),
         node("Div", "d s", "y"),
     ]
-
-
-def of_image(*nodes: onnx.NodeProto) -> Nodes:
-    """Nodes from ``i``, an image of three channels, to ``y``."""
-    return [node("Reshape", "r image", "i"), *nodes]
 
 
 FORMS: dict[str, Nodes] = {
@@ -106,32 +95,13 @@ CONSTANTS: dict[str, np.ndarray] = {
     "first": np.array([0]),
     "second": np.array([1]),
     "part": np.array(1 / 96, "float32"),
-    "image": np.array([1, 3, 20, 32]),
     "two_places": np.array([2]),
     "three_ones": np.ones(3, "float32"),
 }
 
 
 def model_of(nodes: Nodes) -> onnx.ModelProto:
-    nodes = [node("Relu", "x", "r"), *nodes]
-    read = {name for each in nodes for name in each.input}
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 20, 96))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(v, name) for name, v in CONSTANTS.items() if name in read],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-
-
-def expected(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    return np.asarray(session.run(None, {"x": x})[0])
+    return network_of(nodes, CONSTANTS)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -154,17 +124,6 @@ def test_on_vulkan(form: str) -> None:
     right = expected(model, x)
     (found,) = run(compiled, [x])
     assert np.abs(found - right).max() <= BOUND * np.abs(right).max()
-
-
-def shapes_of_fp32(model: onnx.ModelProto) -> list[tuple[int, ...]]:
-    """Of the tensors that stay float32, but for what the network is given and gives."""
-    graph = prepare(import_onnx(model)[0], target=parse_target("llvm"), precision="fp16")
-    ends = {graph.root(tensor) for tensor in (*graph.inputs, *graph.outputs)}
-    return [
-        tensor.shape
-        for place, tensor in enumerate(graph.tensors)
-        if tensor.root == place and tensor.dtype == "float32" and place not in ends
-    ]
 
 
 def test_what_is_normalized_is_fp16() -> None:

@@ -4,8 +4,8 @@ Weights and activations are stored as fp16, sums stay float32 inside every kerne
 outputs of the network keep their type; the kernels next to them convert. A tensor stays float32
 where one of its kernels cannot take fp16, or where a constant is too large for one, or all of it
 too small; so do the few constants beside weights of int8, what is bounded or hidden by a number
-that fp16 loses (tir/fp16_range.py), sums of squares and of much (tir/fp16_sums.py), and coordinates
-(tir/coordinates.py).
+that fp16 loses (tir/fp16_range.py), sums of squares and of much (tir/fp16_sums.py), coordinates
+(tir/coordinates.py), and what a variance is the difference of (tir/fp16_moments.py).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from ..graph.static_graph import KernelCall, StaticGraph, Tensor
 from ..tir.cast_buffers import FP16, FP32, narrowable, narrowed
 from ..tir.coordinates import holds_coordinates
+from ..tir.fp16_moments import Moments, moments
 from ..tir.fp16_range import FP16_MAX, LEAST_NORMAL, holds_lost, lost
 from ..tir.fp16_roots import whole_numbers_of
 from ..tir.fp16_sums import holds_wide_sums
@@ -73,6 +74,7 @@ def fp16_roots(graph: StaticGraph) -> set[int]:
             if not can:
                 fixed.add(graph.root(tensor))
     fixed |= _holding_lost(graph) | _holding_wide_sums(graph) | _holding_coordinates(graph)
+    fixed |= _holding_moments(graph)
     fp32 = {i for i, t in enumerate(graph.tensors) if t.root == i and t.dtype == FP32}
     return fp32 - fixed
 
@@ -190,6 +192,40 @@ def _holding_coordinates(graph: StaticGraph) -> set[int]:
         places = zip(tensors, held(kernel.function, given), strict=True)
         found.update(tensor for tensor, holds in places if holds)
     return found
+
+
+def _holding_moments(graph: StaticGraph) -> set[int]:
+    """The tensors that differences of moments are computed of: forward for what is a moment, then
+    back from the differences."""
+    kinds: dict[int, int] = {}
+    exact: set[int] = set()
+    summed: set[int] = set()
+
+    @functools.cache
+    def of(name: str, *given: Any) -> Moments:
+        return moments(graph.functions[name], dict(given[0]), *given[1:])
+
+    def found(kernel: KernelCall) -> tuple[list[int], Moments]:
+        tensors = [graph.root(tensor) for tensor in (*kernel.inputs, *kernel.outputs)]
+        first = len(kernel.inputs)
+
+        def places(of: Collection[int], start: int = 0) -> frozenset[int]:
+            return frozenset(i for i, t in enumerate(tensors) if i >= start and t in of)
+
+        held = frozenset((i, kinds[t]) for i, t in enumerate(tensors[:first]) if t in kinds)
+        later = places(exact, first), places(summed, first)
+        return tensors, of(kernel.function, held, places(graph.params), *later)
+
+    differs = False
+    for kernel in graph.kernels:
+        tensors, here = found(kernel)
+        kinds.update((t, kind) for t, kind in zip(tensors, here.kinds, strict=True) if kind)
+        differs = differs or bool(here.exact)
+    for kernel in reversed(graph.kernels if differs else []):
+        tensors, here = found(kernel)
+        exact.update(tensors[place] for place in here.exact)
+        summed.update(tensors[place] for place in here.summed)
+    return exact | summed
 
 
 def _variant_name(name: str, positions: tuple[int, ...], taken: dict[str, object]) -> str:

@@ -1,0 +1,152 @@
+"""Which tensors a variance is the difference of, E[x²] − E[x]², or a covariance, E[xy] − E[x]E[y].
+
+JAX's libraries compute layer and group normalization so, the bodies of ONNX's own functions do, and
+filters that compare windows. What is left may be far less than both: fp16 rounds each to 1 / 2048
+of itself, which of numbers about 45 with a deviation of 1 is all of the variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.ir import prim
+
+from .cast_buffers import choice_parts
+from .fp16_sums import function_name, number_of
+from .stores import Stores, found
+
+# What numbers are: products of two tensors, element by element, and sums of such.
+PRODUCT, MOMENT = 1, 2
+
+
+class Moments(NamedTuple):
+    """Places of a function's parameters.
+
+    Attributes:
+        kinds: of each parameter that the function writes, PRODUCT, MOMENT, or 0 for neither.
+        exact: what differences are computed of, with what that is computed of.
+        summed: products that such a moment sums up; what they are products of may be rounded, for
+            both sides of the difference know it rounded.
+    """
+
+    kinds: list[int]
+    exact: list[int]
+    summed: list[int]
+
+
+def moments(
+    func: tirx.PrimFunc,
+    kinds: Mapping[int, int],
+    constants: Collection[int],
+    exact: Collection[int] = (),
+    summed: Collection[int] = (),
+) -> Moments:
+    """What ``func`` makes of products and moments.
+
+    Args:
+        kinds: of parameters that hold products or moments when it begins, by their places.
+        constants: places of parameters whose numbers are known.
+        exact, summed: places of parameters that it writes, and that are such of a later function.
+    """
+    reader = _Reader(func, kinds, constants)
+    places = {param: place for place, param in enumerate(func.params)}
+    written = [reader.of_buffer(param) if param in reader.written else 0 for param in func.params]
+    waiting = [*reader.differences(), *((func.params[place], True) for place in exact)]
+    waiting += [(func.params[place], False) for place in summed]
+    seen: set[tuple[Any, bool]] = set()
+    while waiting:
+        buffer, is_exact = each = waiting.pop()
+        if each not in seen:
+            seen.add(each)
+            waiting.extend(reader.made_of(buffer, is_exact))
+    of_all = [(places[b], is_exact) for b, is_exact in seen if b in places]
+    return Moments(written, [p for p, e in of_all if e], [p for p, e in of_all if not e])
+
+
+class _Reader:
+    def __init__(
+        self, func: tirx.PrimFunc, kinds: Mapping[int, int], constants: Collection[int]
+    ) -> None:
+        self.stores = Stores(func)
+        self.written = self.stores.written
+        self.constants = {func.params[place] for place in constants}
+        self._of_buffer = {func.params[place]: kind for place, kind in kinds.items()}
+
+    def of_buffer(self, buffer: Any) -> int:
+        """What is in a buffer."""
+        if buffer not in self._of_buffer:
+            self._of_buffer[buffer] = 0  # to itself: a sum reads what it writes
+            values = self.written.get(buffer, ())
+            self._of_buffer[buffer] = max((self._of_block(*each) for each in values), default=0)
+        return self._of_buffer[buffer]
+
+    def differences(self) -> Iterator[tuple[Any, bool]]:
+        """The buffers that a moment less a product is computed of."""
+        values = [value for pairs in self.written.values() for value, _ in pairs]
+        for difference in (each for value in values for each in found(value, prim.Sub)):
+            sides = difference.a, difference.b
+            if sorted(map(self._of_value, sides)) == [PRODUCT, MOMENT]:
+                yield from ((buffer, True) for side in sides for buffer in self.stores.loaded(side))
+
+    def made_of(self, buffer: Any, is_exact: bool) -> Iterator[tuple[Any, bool]]:
+        """What the numbers of a buffer are computed of, and whether that is exact as well."""
+        for value, terms in self.written.get(buffer, ()):
+            for read in self.stores.loaded(value):
+                if read in self.constants or (is_exact and terms == 1):
+                    yield read, True
+                elif self.of_buffer(read):
+                    yield read, False
+
+    def _of_block(self, value: Any, terms: int) -> int:
+        if terms == 1:
+            return self._of_value(value)
+        return MOMENT if isinstance(value, prim.Add) and self._of_value(value.b) else 0
+
+    def _of_value(self, value: Any) -> int:
+        value = self.stores.meant(value)
+        if isinstance(value, ir.TensorLoad):
+            return self.of_buffer(value.source)
+        if isinstance(value, prim.Mul) and self._is_product(value.a, value.b):
+            return PRODUCT
+        if isinstance(value, ir.Call) and function_name(value) == "pow":
+            squares = number_of(value.args[1]) == 2 and self._read(value.args[0]) is not None
+            return PRODUCT if squares else 0
+        if branches := choice_parts(value):
+            return max(map(self._of_value, branches[1:]))
+        if isinstance(value, prim.Add):
+            sides = [self._of_value(side) for side in (value.a, value.b)]
+            known = self._scaled(value) is not None
+            return max(sides) if known or all(sides) else 0
+        scaled = self._scaled(value)
+        return 0 if scaled is None else self._of_value(scaled)
+
+    def _scaled(self, value: Any) -> Any:
+        """What a constant multiplies, divides, is added to or bounds; None where none does."""
+        if not isinstance(value, (prim.Add, prim.Mul, prim.Div, prim.Max, prim.Min)):
+            return None
+        variable = [side for side in (value.a, value.b) if any(True for _ in self._loaded(side))]
+        if len(variable) != 1 or (isinstance(value, prim.Div) and variable[0] is value.b):
+            return None
+        return variable[0]
+
+    def _is_product(self, a: Any, b: Any) -> bool:
+        """Whether both read the same place, each of a tensor that is no constant."""
+        first, second = self._read(a), self._read(b)
+        if first is None or second is None:
+            return False
+        return all(map(tvm_ffi.structural_equal, first.indices, second.indices))
+
+    def _read(self, value: Any) -> Any:
+        """The element of a tensor that a value is, but for constant factors and summands."""
+        value = self.stores.meant(value)
+        while (scaled := self._scaled(value)) is not None:
+            value = self.stores.meant(scaled)
+        if not isinstance(value, ir.TensorLoad) or value.source in self.constants:
+            return None
+        return value
+
+    def _loaded(self, value: Any) -> Iterator[Any]:
+        return (each for each in self.stores.loaded(value) if each not in self.constants)
