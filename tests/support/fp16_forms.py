@@ -41,7 +41,7 @@ def network_of(nodes: Nodes, constants: Mapping[str, np.ndarray]) -> onnx.ModelP
             if name in read
         ],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
 def expected(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Variances and covariances as differences of moments: those keep float32."""
+"""Variances, covariances and distances as differences of moments: those keep float32."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tvm_vision.frontend.onnx.load import import_onnx
 MEAN = 40.0
 BOUND = 2e-3
 WEIGHTS = np.outer([1, 2, 1], [1, 2, 1]).astype("float32") / np.float32(16.5)
+WORDS = 40 + np.random.default_rng(3).standard_normal((3, 16)).astype("float32")
 CONSTANTS: dict[str, np.ndarray] = {
     "last": np.array([-1]),
     "image_axes": np.array([2, 3]),
@@ -26,7 +27,12 @@ CONSTANTS: dict[str, np.ndarray] = {
     "end": np.array([-1]),
     "begin": np.array([-1000]),
     "three": np.array([3]),
+    "square": np.eye(96, dtype="float32"),
+    "rows": np.array([1]),
     "back": np.array([-1]),
+    "minus_two": np.array(-2, "float32"),
+    "words": WORDS,
+    "squares_of_words": (WORDS**2).sum(0),
 }
 
 
@@ -63,6 +69,14 @@ def rows(square: onnx.NodeProto) -> Nodes:
     ]
 
 
+POINTS = [
+    node("Slice", "r begin three last", "p"),
+    node("Mul", "p p", "pp"),
+    node("ReduceSum", "pp last", "squares", keepdims=1),
+    node("Transpose", "p", "t", perm=[0, 2, 1]),
+    node("Transpose", "squares", "others", perm=[0, 2, 1]),
+    node("MatMul", "p t", "inner"),
+]
 SAME = {"pads": [1, 1, 1, 1]}
 FORMS: dict[str, Nodes] = {
     "rows, by Mul": normalized([*rows(node("Mul", "r r", "q")), *less("e", "m")]),
@@ -104,6 +118,27 @@ FORMS: dict[str, Nodes] = {
         node("Mul", "a b", "ab"),
         node("Sub", "e ab", "y"),
     ),
+    "distances of points": [
+        *POINTS,
+        node("Mul", "inner two", "twice"),
+        node("Sub", "squares twice", "s"),
+        node("Add", "s others", "y"),
+    ],
+    # As networks of point clouds look for neighbours.
+    "distances of points, negative": [
+        *POINTS,
+        node("Mul", "inner minus_two", "twice"),
+        node("Neg", "squares", "n"),
+        node("Sub", "n twice", "s"),
+        node("Sub", "s others", "y"),
+    ],
+    "distances to words of a code book": [
+        *POINTS[:3],
+        node("MatMul", "p words", "inner"),
+        node("Mul", "inner two", "twice"),
+        node("Add", "squares squares_of_words", "s"),
+        node("Sub", "s twice", "y"),
+    ],
 }
 
 
@@ -157,6 +192,23 @@ PLAIN: dict[str, Nodes] = {
         node("Softmax", "s", "h"),
         node("Mul", "g h", "p"),
         node("Sub", "s p", "y"),
+    ],
+    "gates, products and what is added to them": [
+        node("Gelu", "r", "g"),
+        node("MatMul", "g square", "h"),
+        node("MatMul", "r square", "j"),
+        node("Add", "h j", "k"),
+        node("ReduceMean", "g rows", "m", keepdims=1),
+        node("Add", "m k", "l"),
+        node("Sub", "l r", "y"),
+    ],
+    "what is divided by a moment": [
+        node("Sigmoid", "r", "g"),
+        node("Mul", "r g", "p"),
+        node("ReduceMean", "p last", "u", keepdims=1),
+        node("Div", "two u", "v"),
+        node("Mul", "v v", "w"),
+        node("Sub", "v w", "y"),
     ],
     "less what a gate lets through": [
         node("Sigmoid", "r", "g"),

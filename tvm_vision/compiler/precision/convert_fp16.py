@@ -214,7 +214,9 @@ def _holding_moments(graph: StaticGraph) -> set[int]:
 
         held = frozenset((i, kinds[t]) for i, t in enumerate(tensors[:first]) if t in kinds)
         later = places(exact, first), places(summed, first)
-        return tensors, of(kernel.function, held, places(graph.params), *later)
+        # As of sums: the same kernel of other tensors is the same where these are one.
+        alike = tuple(tensors.index(tensor) for tensor in tensors)
+        return tensors, of(kernel.function, held, places(graph.params), alike, *later)
 
     differs = False
     for kernel in graph.kernels:
