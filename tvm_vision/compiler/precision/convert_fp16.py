@@ -222,7 +222,7 @@ def _holding_moments(graph: StaticGraph) -> set[int]:
     for kernel in graph.kernels:
         tensors, here = found(kernel)
         kinds.update((t, kind) for t, kind in zip(tensors, here.kinds, strict=True) if kind)
-        differs = differs or bool(here.exact)
+        differs = differs or bool(here.exact or here.summed)
     for kernel in reversed(graph.kernels if differs else []):
         tensors, here = found(kernel)
         exact.update(tensors[place] for place in here.exact)
