@@ -17,7 +17,7 @@ from tvm import ir, tirx
 from tvm.ir import prim
 
 from .cast_buffers import choice_parts
-from .fp16_sums import function_name, number_of
+from .fp16_sums import function_name, number_of, reads
 from .stores import Stores, found
 
 # What numbers are: products of two tensors, element by element, or squares; sums of products, with
@@ -127,7 +127,8 @@ class _Reader:
             weighted = any(each in self.constants for each in self.stores.loaded(term))
             return NORM if kind in (SQUARE, NORM) and not weighted else MOMENT
         multiplied = isinstance(term, prim.Mul) and kind != INNER
-        return INNER if multiplied and all(map(self._is_read, (term.a, term.b))) else 0
+        of_tensors = multiplied and all(reads(side, self.stores) for side in (term.a, term.b))
+        return INNER if of_tensors else 0
 
     def _of_value(self, value: Any) -> int:
         handle = value.__chandle__()
@@ -182,9 +183,6 @@ class _Reader:
         if not isinstance(value, ir.TensorLoad) or value.source in self.constants:
             return None
         return value
-
-    def _is_read(self, value: Any) -> bool:
-        return any(True for _ in self.stores.loaded(value))
 
     def _loaded(self, value: Any) -> Iterator[Any]:
         return (each for each in self.stores.loaded(value) if each not in self.constants)

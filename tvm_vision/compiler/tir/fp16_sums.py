@@ -90,7 +90,7 @@ def holds_wide_sums(
                 exponent = number_of(value.args[1])
                 if exponent is not None and exponent < 0:
                     return 0
-                if (exponent is None or exponent > 1) and _reads(value.args[0], stores):
+                if (exponent is None or exponent > 1) and reads(value.args[0], stores):
                     found |= _POWER
             return found
         if isinstance(value, ir.Var) and value in stores.names:
@@ -103,14 +103,14 @@ def holds_wide_sums(
             same = tensor.get(a.source, -1) == tensor.get(b.source, -2)
             same = same or a.source.same_as(b.source)
             return same and all(map(tvm_ffi.structural_equal, a.indices, b.indices))
-        return tvm_ffi.structural_equal(a, b) and _reads(a, stores)
+        return tvm_ffi.structural_equal(a, b) and reads(a, stores)
 
     def is_product(value: Any, terms: int) -> bool:
         """Whether a block adds up products of two tensors, as a convolution does."""
         term = stores.meant(value.b) if isinstance(value, prim.Add) and terms > 1 else None
         if not isinstance(term, prim.Mul) or is_square(term):
             return False
-        return all(_reads(side, stores) for side in _sides(term))
+        return all(reads(side, stores) for side in _sides(term))
 
     return [param in stores.written and in_buffer(param) != 0 for param in func.params]
 
@@ -124,7 +124,8 @@ def _undivided(value: Any, terms: int, stores: Stores) -> int:
     return 0 if bounded and terms < FP16_MAX else _SUM
 
 
-def _reads(value: Any, stores: Stores) -> bool:
+def reads(value: Any, stores: Stores) -> bool:
+    """Whether a value is made of what is in buffers."""
     return any(True for _ in stores.loaded(value))
 
 
