@@ -105,6 +105,9 @@ class CompileOptions:
         "convolutions over patches of an image, the first layers of transformers, are products, on "
         "GPUs"
     )
+    whole_rows: bool = _switch(
+        "normalizations that a network writes out, as one kernel each, on GPUs"
+    )
     fuse_data_movement: bool = _switch(
         "concatenations, slices and resizing inside the convolution that reads them, on GPUs"
     )

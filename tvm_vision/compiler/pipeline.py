@@ -26,7 +26,7 @@ from tvm.target import Target
 from ..freed_memory import FreedMemory
 from ..options import CompileOptions
 from ..schedules import Chooser, TargetLimits
-from ..schedules.gpu import attention, plain_attention
+from ..schedules.gpu import attention, plain_attention, reduction
 from ..tvm_compat.kept_types import keep_types
 from ..tvm_compat.llvm_functions import exact_functions
 from ..tvm_compat.no_ops import lowering_context
@@ -55,7 +55,7 @@ from .relax.join_moves import join_moves
 from .relax.layout_choice import channel_block, layout_on_gpu
 from .relax.legalize import legalize_ops
 from .relax.nchwc.block_channels import block_channels
-from .relax.node_names import NodeNames
+from .relax.node_names import NodeNames, Nodes
 from .relax.own_operators import LegalizeOwnOperators
 from .relax.pads_into_windows import pads_into_windows
 from .relax.pool_before_concat import pools_before_concats
@@ -71,6 +71,7 @@ from .relax.top_k import top_k_by_rank
 from .relax.transposed_convolutions import transposed_convolutions
 from .relax.volumes_as_images import volumes_as_images
 from .relax.weights_by_window import weights_by_window
+from .relax.whole_rows import join_rows
 from .relax.widen_fp16 import widen_fp16
 from .relax.windows_as_rows import windows_as_rows
 from .relax.winograd import winograd
@@ -93,6 +94,7 @@ class Compilation:
             processor while the error of fp16 is measured.
         fp16_parts: which layers are stored as float16; None for all that can be.
         choose: what tuning found for a kernel.
+        joined: nodes of the model, in those calls of ``main`` that are several in one.
         nodes: of the model, in each call of ``main``.
         graph: GRAPH.
         concat_axes: position of each kernel that is a concatenation -> its axis.
@@ -108,6 +110,7 @@ class Compilation:
     runs_on: Target | None = None
     fp16_parts: Collection[Part] | None = None
     choose: Chooser | None = None
+    joined: Nodes = field(default_factory=dict)
     nodes: list[list[str]] = field(default_factory=list)
     graph: StaticGraph = field(default_factory=StaticGraph)
     concat_axes: dict[int, int] = field(default_factory=dict)
@@ -246,8 +249,17 @@ def _keep_concats_apart(network: Compilation) -> None:
     network.module = keep_apart(network.module)
 
 
+def _join_rows(network: Compilation) -> None:
+    network.module, network.joined = join_rows(
+        network.module,
+        network.limits.tensors,
+        worth=lambda rows: reduction.worth_joining(rows.count, rows.terms, network.limits),
+        fits=lambda function: reduction.fits(function, network.limits),
+    )
+
+
 def _fuse(network: Compilation) -> None:
-    network.module, network.nodes = fuse(network.module, network.limits.tensors)
+    network.module, network.nodes = fuse(network.module, network.limits.tensors, network.joined)
 
 
 def _fuse_tir(network: Compilation) -> None:
@@ -392,6 +404,8 @@ PHASES: tuple[Phase, ...] = (
     Phase("name_nodes", RELAX, _name_nodes, 0, lambda n: n.options.opt_level < 2),
     Phase("keep_concats_apart", RELAX, _keep_concats_apart, 2,
           lambda n: n.options.concat_in_place),
+    Phase("whole_rows", RELAX, _join_rows, 3,
+          lambda n: n.on_gpu and n.options.whole_rows),
     Phase("fuse", RELAX, _fuse, 2),
     Phase("fuse_tir", RELAX, _fuse_tir, 2),
     # Kernels over tensors.

@@ -157,7 +157,7 @@ def test_many_single_sums_that_lie_in_a_row_or_two_of_a_cache_have_a_thread_each
     workgroups that share a sum it had 173,056 of them, and took four times as long by the model."""
     limits = TargetLimits(1024, 49152, 32)
     assert RowSums((416, 416, 3), 32, along_rows=False).suit_windows(limits)
-    assert not RowSums((416, 416, 3), 32, along_rows=False, several=True).suit_windows(limits)
+    assert not RowSums((416, 416, 3), 32, along_rows=False, again=True).suit_windows(limits)
     assert not RowSums((416, 416, 3), 197, along_rows=False).suit_windows(limits)
     assert not RowSums((26, 26, 3), 32, along_rows=False).suit_windows(limits)
 

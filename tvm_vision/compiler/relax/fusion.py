@@ -16,14 +16,12 @@ So walls come between the calls that must not become one: opaque calls, taken ou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import tvm
 from tvm import relax, tirx
-from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from tvm_vision.topi.copy import copy_kernel
 from tvm_vision.tvm_compat.relax import set_type
 
 from .cancelling import cancelling
@@ -37,34 +35,30 @@ from .kernel_calls import (
     is_kernel_call,
     patterns_of,
 )
-from .node_names import NodeNames
-
-_WALL = "fusion_wall"
-# Of a variable, the arguments of its call that fusion must leave apart.
-Cuts = dict[Any, set[Any]]
+from .node_names import NodeNames, Nodes
+from .walls import WALL, Cuts, fused_calls, rewritten_calls, with_walls, without_walls
 
 
-def fuse(mod: tvm.IRModule, most_tensors: int) -> tuple[tvm.IRModule, list[list[str]]]:
+def fuse(
+    mod: tvm.IRModule, most_tensors: int, joined: Nodes | None = None
+) -> tuple[tvm.IRModule, list[list[str]]]:
     """``main`` as calls of groups of TensorIR functions, and the nodes in each call, in order.
+
+    joined: those of calls that are several in one.
 
     No group ends larger or smaller than a sum within it or takes a sum within it back, and none of
     several calls has more tensors, inputs and results, than ``most_tensors``; a call by itself may.
     """
     mod = _leave_alone(mod, most_tensors)
-    mod = _with_walls(mod, _resizing(mod))
-    mod = _with_walls(mod, cancelling(mod))
-    grouped = _fused(mod)
+    mod = with_walls(mod, _resizing(mod))
+    mod = with_walls(mod, cancelling(mod))
+    grouped = fused_calls(mod)
     while _too_large(grouped, most_tensors):
-        mod = _with_walls(mod, _excess(mod, most_tensors))
-        grouped = _fused(mod)
+        mod = with_walls(mod, _excess(mod, most_tensors))
+        grouped = fused_calls(mod)
     called = [name for _, value in bindings_of(grouped["main"]) if (name := called_function(value))]
-    nodes = zip(called, NodeNames(mod).of_calls(grouped), strict=True)
-    return _without_walls(grouped), [of for name, of in nodes if not name.startswith(_WALL)]
-
-
-def _fused(mod: tvm.IRModule) -> tvm.IRModule:
-    passes = [relax.transform.FuseOps(), relax.transform.DeadCodeElimination()]
-    return tvm.transform.Sequential(passes)(mod)
+    nodes = zip(called, NodeNames(mod, joined).of_calls(grouped), strict=True)
+    return without_walls(grouped), [of for name, of in nodes if not name.startswith(WALL)]
 
 
 def _resizing(mod: tvm.IRModule) -> Cuts:
@@ -130,7 +124,7 @@ def _groups(mod: tvm.IRModule, main: KernelCalls) -> list[list[Any]]:
     functions = dict(mod.functions_items())
     own: dict[Any, Any] = {}
     for position, (var, call) in enumerate(main.bound):
-        own[var] = tvm.ir.GlobalVar(f"{_WALL}_call_{position}")
+        own[var] = tvm.ir.GlobalVar(f"{WALL}_call_{position}")
         set_type(own[var], call.args[0].ty)
         functions[own[var]] = functions[call.args[0]]
     of_name = {gv.name_hint: var for var, gv in own.items()}
@@ -138,7 +132,7 @@ def _groups(mod: tvm.IRModule, main: KernelCalls) -> list[list[Any]]:
     def renamed(var: Any, call: relax.Call, _builder: relax.BlockBuilder) -> relax.Call:
         return relax.Call(call.op, [own[var], *call.args[1:]], call.attrs, call.ty_args)
 
-    grouped = _fused(_rewritten(tvm.IRModule(functions, attrs=mod.attrs), renamed))
+    grouped = fused_calls(rewritten_calls(tvm.IRModule(functions, attrs=mod.attrs), renamed))
     return [
         [
             of_name[str(called_function(value))]
@@ -165,74 +159,6 @@ def _tensors(
     return sum(len(_fields(part.ty)) for part in (*read, *written))
 
 
-def _with_walls(mod: tvm.IRModule, cuts: Cuts) -> tvm.IRModule:
-    """``mod`` with a wall before each argument that is cut off."""
-    places: dict[Any, list[int]] = {}
-    walls: dict[tuple[Any, ...], Any] = {}
-    functions = dict(mod.functions_items())
-    taken = {gv.name_hint for gv in functions}
-    for var, call in KernelCalls(mod["main"]).bound:
-        found = [i for i, a in enumerate(call.args[1].fields) if a in cuts.get(var, ())]
-        places[var] = found
-        for at in found:
-            key = _shape(call.args[1].fields[at].ty)
-            if key not in walls:
-                name = next(n for i in range(len(taken) + 1) if (n := f"{_WALL}_{i}") not in taken)
-                taken.add(name)
-                walls[key] = tvm.ir.GlobalVar(name)
-                function = copy_kernel(*key).with_attr("op_pattern", OPAQUE)
-                functions[walls[key]] = function
-                set_type(walls[key], function.ty)
-
-    def walled(var: Any, call: relax.Call, builder: relax.BlockBuilder) -> relax.Call:
-        fields = list(call.args[1].fields)
-        for at in places.get(var, ()):
-            of = fields[at].ty
-            fields[at] = builder.emit(relax.call_tir(walls[_shape(of)], [fields[at]], of))
-        return relax.Call(call.op, [call.args[0], relax.Tuple(fields)], call.attrs, call.ty_args)
-
-    if not walls:
-        return mod
-    return _rewritten(tvm.IRModule(functions, attrs=mod.attrs), walled)
-
-
-def _without_walls(mod: tvm.IRModule) -> tvm.IRModule:
-    """``mod`` with what is behind each wall in its place."""
-
-    def opened(_var: Any, call: relax.Call, _builder: relax.BlockBuilder) -> relax.Expr:
-        return call.args[1].fields[0] if str(called_function(call)).startswith(_WALL) else call
-
-    opened_up = _rewritten(mod, opened)
-    kept = {gv: f for gv, f in opened_up.functions_items() if not gv.name_hint.startswith(_WALL)}
-    return tvm.IRModule(kept, attrs=mod.attrs)
-
-
-Change = Callable[[Any, relax.Call, relax.BlockBuilder], relax.Expr]
-
-
-def _rewritten(mod: tvm.IRModule, change: Change) -> tvm.IRModule:
-    """``mod`` with what ``change`` makes of each call of a TensorIR function in ``main``."""
-    rewriter = _Rewriter(mod)
-    main = mod.get_global_var("main")
-    rewriter.builder_.update_func(main, rewriter.rewritten(mod[main], change))
-    return rewriter.builder_.get()
-
-
-@mutator
-class _Rewriter(PyExprMutator):
-    def rewritten(self, main: relax.Function, change: Change) -> relax.Function:
-        self._change = change
-        return self.visit_expr(main)
-
-    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
-        self._bound = binding.var
-        super().visit_var_binding_(binding)
-
-    def visit_call_(self, call: relax.Call) -> relax.Expr:
-        call = self.visit_expr_post_order(call)
-        return self._change(self._bound, call, self.builder_) if is_kernel_call(call) else call
-
-
 def _functions(mod: tvm.IRModule) -> dict[Any, tirx.PrimFunc]:
     return {gv: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
 
@@ -240,10 +166,6 @@ def _functions(mod: tvm.IRModule) -> dict[Any, tirx.PrimFunc]:
 def _fields(of: Any) -> list[Any]:
     """The types of tensors in a type."""
     return [t for f in of.fields for t in _fields(f)] if isinstance(of, relax.TupleType) else [of]
-
-
-def _shape(of: Any) -> tuple[tuple[int, ...], str]:
-    return tuple(int(n.value) for n in of.shape), str(of.dtype)
 
 
 def _elements(var: Any) -> int:

@@ -8,7 +8,7 @@ function and its arguments, among the calls from before the fusion.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -19,14 +19,17 @@ from ...frontend.node_names import node_name
 from .kernel_calls import bindings_of, called_function
 
 Scope = dict[Any, Hashable]
+# By the name of the variable that several calls in one are bound to: the nodes of all of them.
+Nodes = Mapping[str, Sequence[str]]
 
 
 class NodeNames:
-    """The calls in ``main`` of ``calls``, before fusion, each with its node."""
+    """The calls in ``main`` of ``calls``, before fusion, each with its node, or with those that
+    ``joined`` has for it."""
 
-    def __init__(self, calls: tvm.IRModule) -> None:
-        # (function, identities of its arguments) -> (identity of its result, node), in order.
-        self._calls: dict[Hashable, deque[tuple[Hashable, str]]] = defaultdict(deque)
+    def __init__(self, calls: tvm.IRModule, joined: Nodes | None = None) -> None:
+        # (function, identities of its arguments) -> (identity of its result, nodes), in order.
+        self._calls: dict[Hashable, deque[tuple[Hashable, Sequence[str]]]] = defaultdict(deque)
         scope = _outer_scope(calls)
         for position, (var, value) in enumerate(bindings_of(calls["main"])):
             name = called_function(value)
@@ -36,7 +39,8 @@ class NodeNames:
             equal = self._calls[name, _identity(value.args[1], scope)]
             # Equal calls have one result: fusion may give a reader any of them.
             scope[var] = equal[0][0] if equal else ("call", position)
-            equal.append((scope[var], node_name(str(var.name)) or name))
+            nodes = (joined or {}).get(str(var.name)) or [node_of(var, value)]
+            equal.append((scope[var], nodes))
 
     def of_calls(self, fused: tvm.IRModule) -> list[list[str]]:
         """The nodes in each call in ``main`` of ``fused``, in order and without repetition.
@@ -80,15 +84,20 @@ class NodeNames:
 def _match(
     call: Any, name: str, scope: Scope, remaining: dict[Any, Any], found: list[str]
 ) -> Hashable:
-    """The identity of a call's result; the node is added to ``found``."""
+    """The identity of a call's result; its nodes are added to ``found``."""
     matches = remaining.get((name, _identity(call.args[1], scope)))
     if not matches:
         found.append(name)
         return ("unknown", name)
     # Equal calls are told apart by their order; the last one may serve again.
-    identity, node = matches.popleft() if len(matches) > 1 else matches[0]
-    found.append(node)
+    identity, nodes = matches.popleft() if len(matches) > 1 else matches[0]
+    found.extend(nodes)
     return identity
+
+
+def node_of(var: Any, call: Any) -> str:
+    """The node that a call is bound for, or else the name of what it calls."""
+    return node_name(str(var.name)) or str(called_function(call))
 
 
 def _outer_scope(mod: tvm.IRModule) -> Scope:

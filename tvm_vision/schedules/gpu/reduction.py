@@ -16,6 +16,7 @@ from tvm.ir import TensorLoad, Var
 from tvm.s_tir import Schedule
 
 from ..common import (
+    FAILURES,
     NotThisKind,
     TargetLimits,
     extents_of,
@@ -38,6 +39,7 @@ LEAST_UNROLLED = 4  # where they divide its own evenly; else the last turn has f
 THREADS_OF_ROWS = 128
 FEWEST_THREADS = 32  # of a row of many
 SHORT_PART = 3  # terms of each thread, at least, where a row of many has more
+MOST_AGAIN = 16  # terms that each thread of few rows may go through again
 THREADS_FOR_A_ROW = 8  # that a device runs at once, beside the rows that need no more than one each
 
 
@@ -74,13 +76,14 @@ class RowSums:
         rows: extents of the rows, those of 1 left out.
         terms: of the longest sum.
         along_rows: neighbouring rows, not neighbouring terms, are neighbours in memory.
-        several: there are several sums over each row, one after the other.
+        again: each row is gone through again after the first sum, for another one or for results
+            as long as it.
     """
 
     rows: tuple[int, ...]
     terms: int
     along_rows: bool
-    several: bool = False
+    again: bool = False
 
     def suit_threads(self, limits: TargetLimits) -> bool:
         """Short sums, or many whose neighbours in memory neighbouring threads read: one thread for
@@ -93,7 +96,7 @@ class RowSums:
         Of many it does for longer ones too, as a convolution of few outputs for each of many pixels
         has: what a thread reads in a row stays in the nearest cache until it has read all of it.
         """
-        if self.several:
+        if self.again:
             return False
         short = self.terms <= MOST_TERMS_IN_A_ROW
         return self.suit_threads(limits) or (short and self._are_many(limits))
@@ -108,7 +111,24 @@ def shape_of(schedule: Schedule) -> RowSums:
     Raises:
         NotThisKind: it has none, or they run over different rows.
     """
-    return _sums_of(schedule, _sum_blocks(schedule, inline_all(schedule)))
+    return _sums_of(schedule, inline_all(schedule))
+
+
+def fits(function: Any, limits: TargetLimits) -> bool:
+    """Whether ``schedule_reduction`` schedules a function."""
+    schedule = Schedule(function)
+    try:
+        schedule_reduction(schedule, limits)
+    except FAILURES:
+        return False
+    return True
+
+
+def worth_joining(rows: int, terms: int, limits: TargetLimits) -> bool:
+    """Whether all that is made of rows is one kernel sooner than several: there are as many rows as
+    workgroups that a device has room for, or each thread has few terms of one."""
+    threads = min(MOST_OF_FEW, limits.threads)
+    return rows >= limits.device.enough.groups or terms <= MOST_AGAIN * threads
 
 
 def schedule_reduction(
@@ -125,7 +145,7 @@ def schedule_reduction(
     """
     blocks = inline_all(schedule)
     sums = _sum_blocks(schedule, blocks)
-    found = _sums_of(schedule, sums)
+    found = _sums_of(schedule, blocks)
     if found.suit_windows(limits):
         raise NotThisKind("has short sums, or many")
     output = blocks[-1]
@@ -218,12 +238,15 @@ def _sum_blocks(schedule: Schedule, blocks: list[Any]) -> list[Any]:
     return sums
 
 
-def _sums_of(schedule: Schedule, sums: list[Any]) -> RowSums:
+def _sums_of(schedule: Schedule, blocks: list[Any]) -> RowSums:
+    sums = _sum_blocks(schedule, blocks)
+    rows, last = _rows(schedule, sums), blocks[-1]
+    longer = product(extents_of(schedule, last)) > product(rows)
     return RowSums(
-        rows=tuple(_rows(schedule, sums)),
+        rows=tuple(rows),
         terms=max(_terms(schedule, block) for block in sums),
         along_rows=_reads_along_rows(schedule, sums[-1]),
-        several=len(sums) > 1,
+        again=len(sums) > 1 or (longer and not is_reduction(schedule, last)),
     )
 
 

@@ -1,0 +1,149 @@
+"""Normalizations that networks write out, as one kernel each, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from support.compiled import FIXED, executor_of, kernels_of
+from support.fp16_forms import Nodes, expected, network_of, node, of_image
+from tvm_vision.compiler import compile_model
+from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.schedules import TargetLimits
+from tvm_vision.schedules.gpu import reduction
+
+random = np.random.default_rng(3)
+CONSTANTS: dict[str, np.ndarray] = {
+    "two": np.array(2, np.float32),
+    "small": np.array(1e-5, np.float32),
+    "gain": random.uniform(0.5, 1.5, 96).astype(np.float32),
+    "shift": random.standard_normal(96).astype(np.float32),
+    "weights": random.standard_normal((96, 96)).astype(np.float32) / 10,
+    "of_channels": random.uniform(0.5, 1.5, 3).astype(np.float32),
+    "one": np.array([1]),
+    "last": np.array([-1]),
+    "pixels": np.array([2, 3]),
+}
+
+
+def mean(of: str, output: str, axes: str = "last") -> onnx.NodeProto:
+    return node("ReduceMean", f"{of} {axes}", output)
+
+
+# As exporters before opset 17 write layer normalization.
+DEVIATIONS = [mean("r", "m"), node("Sub", "r m", "d")]
+VARIANCE = [node("Pow", "d two", "s"), mean("s", "v"), node("Add", "v small", "e")]
+LAYER = [*DEVIATIONS, *VARIANCE, node("Sqrt", "e", "q"), node("Div", "d q", "n")]
+CHANNELS = [mean("i", "m", "one"), node("Sub", "i m", "d"), node("Mul", "d d", "s"),
+            mean("s", "v", "one"), node("Add", "v small", "e"), node("Sqrt", "e", "q")]  # fmt: skip
+FORMS: dict[str, Nodes] = {
+    "layers": [*LAYER, node("Mul", "n gain", "g"), node("Add", "g shift", "y")],
+    "roots of mean squares": [
+        node("Mul", "r r", "s"), mean("s", "v"), node("Add", "v small", "e"),
+        node("Sqrt", "e", "q"), node("Reciprocal", "q", "c"), node("Mul", "r c", "n"),
+        node("Mul", "n gain", "y"),
+    ],
+    "variance of moments": [
+        mean("r", "m"), node("Mul", "r r", "s"), mean("s", "k"), node("Mul", "m m", "h"),
+        node("Sub", "k h", "v"), node("Add", "v small", "e"), node("Sqrt", "e", "q"),
+        node("Sub", "r m", "d"), node("Div", "d q", "y"),
+    ],
+    "lengths": [node("ReduceL2", "r last", "l"), node("Div", "r l", "y")],
+    "shares": [
+        node("ReduceMax", "r last", "m"), node("Sub", "r m", "d"), node("Exp", "d", "e"),
+        node("ReduceSum", "e last", "s"), node("Div", "e s", "y"),
+    ],
+    "channels first": of_image(*CHANNELS, node("Div", "d q", "y")),
+    "images": of_image(
+        mean("i", "m", "pixels"), node("Sub", "i m", "d"), node("Abs", "d", "b"),
+        node("ReduceMax", "b pixels", "x1"), node("Div", "d x1", "y"),
+    ),
+}  # fmt: skip
+# Not one: something else reads a part, the rows differ, there is a product between, or what is made
+# of the sums is no row.
+APART: dict[str, tuple[Nodes, list[int]]] = {
+    "a part is wanted": (
+        [*LAYER, node("MatMul", "d weights", "w"), node("Add", "w n", "y")], [1, 2, 1, 6],
+    ),
+    "rows and columns": (
+        [mean("r", "m"), mean("r", "k", "one"), node("Sub", "r k", "d"), node("Div", "d m", "y")],
+        [1, 2, 2],
+    ),
+    "a product between": (
+        of_image(
+            node("GlobalAveragePool", "i", "p"), node("Conv", "p square", "c"),
+            node("Sigmoid", "c", "g"), node("Mul", "i g", "y"),
+        ),
+        [2, 1, 2, 1],
+    ),
+    "sums alone": ([*DEVIATIONS, *VARIANCE[:1], mean("s", "y")], [1, 3, 1]),
+}  # fmt: skip
+CONSTANTS["square"] = random.standard_normal((3, 3, 1, 1)).astype(np.float32)
+# Of the largest result; three channels that are nearly the same differ by few digits in fp16.
+TOLERANCE = {"fp32": 2e-6, "fp16": 8e-3}
+
+
+def groups_of(model: onnx.ModelProto, **options) -> list[list[str]]:
+    return kernels_of(import_onnx(model)[0], FIXED, **options)[1]
+
+
+@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("name", FORMS)
+def test_one_kernel_that_is_right(name: str, precision: str, device_info) -> None:
+    model = network_of(FORMS[name], CONSTANTS)
+    steps = [f"{each.op_type}_{place}" for place, each in enumerate(model.graph.node)]
+    before, norm = groups_of(model)
+    assert [*dict.fromkeys(each.split("/")[0] for each in before + norm)] == steps
+    assert len(groups_of(model, whole_rows=False)) > 2
+    x = np.random.default_rng(4).standard_normal((1, 20, 96)).astype(np.float32) + 1
+    made = compile_model(*import_onnx(model), target="vulkan", precision=precision)
+    executor = executor_of(made)
+    executor.run(x=x)
+    wanted = expected(model, x)
+    found = executor.get_output(0).numpy()
+    bound = TOLERANCE[precision] * np.abs(wanted).max()
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("name", APART)
+def test_as_much_as_can_be_is_one(name: str, device_info) -> None:
+    nodes, sizes = APART[name]
+    model = network_of(nodes, CONSTANTS)
+    assert [len(group) for group in groups_of(model)] == sizes
+    x = np.random.default_rng(4).standard_normal((1, 20, 96)).astype(np.float32) + 1
+    executor = executor_of(compile_model(*import_onnx(model), target="vulkan"))
+    executor.run(x=x)
+    wanted = expected(model, x)
+    bound = TOLERANCE["fp32"] * np.abs(wanted).max()
+    np.testing.assert_allclose(executor.get_output(0).numpy(), wanted, rtol=0, atol=bound)
+
+
+def test_what_comes_before_is_computed_once() -> None:
+    """An error function for each sum and for the results would be three for one."""
+    nodes = [node("MatMul", "r weights", "w"), node("Erf", "w", "f"), mean("f", "m"),
+             node("Sub", "f m", "d"), node("Mul", "d d", "s"), mean("s", "v"),
+             node("Div", "d v", "y")]  # fmt: skip
+    _, product, norm = groups_of(network_of(nodes, CONSTANTS))
+    assert product == ["MatMul_1", "Erf_2"]
+    assert len(norm) == 5
+
+
+def test_equal_normalizations_are_one_function() -> None:
+    nodes = [*LAYER, node("MatMul", "n weights", "r2"), mean("r2", "m2"),
+             node("Sub", "r2 m2", "d2"), node("Pow", "d2 two", "s2"), mean("s2", "v2"),
+             node("Add", "v2 small", "e2"), node("Sqrt", "e2", "q2"),
+             node("Div", "d2 q2", "y")]  # fmt: skip
+    module, _ = import_onnx(network_of(nodes, CONSTANTS))
+    module, groups = kernels_of(module, FIXED)
+    assert [len(group) for group in groups] == [1, 7, 1, 7]
+    assert len(module.functions_items()) == 1 + 3
+
+
+def test_few_long_rows_have_a_kernel_for_their_results() -> None:
+    """A channel of 512x512 pixels is written by as many threads as there can be, not by those of
+    one workgroup."""
+    limits = TargetLimits.of(FIXED)
+    assert reduction.worth_joining(1, 4096, limits)
+    assert reduction.worth_joining(4096, 768, limits)
+    assert not reduction.worth_joining(8, 512 * 512, limits)

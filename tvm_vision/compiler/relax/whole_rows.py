@@ -1,0 +1,298 @@
+"""Normalizations that a network writes out, as one kernel each.
+
+A mean, what differs from it, the mean of its squares, a root, a quotient: exporters before opset 17
+write layer normalization so, others those that ONNX has no operator for (by the root of the mean of
+squares alone, over channels that come first, by E[x²] - E[x]²). FuseOps takes what is done element
+by element into the sum before it, and nothing larger than the sum: that leaves five kernels, which
+read or write the whole tensor each. Here sums over the same rows, and what is made of them and of
+the rows element by element, become one function: a workgroup goes through a row once for each sum
+and once for the results, and has it in its cache.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, s_tir, tirx
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from tvm_vision.schedules.common import constant_integer
+
+from .cancelling import cancelling
+from .kernel_calls import (
+    BROADCAST,
+    OUT_FUSABLE,
+    KernelCalls,
+    bindings_of,
+    is_kernel_call,
+    patterns_of,
+)
+from .node_names import Nodes, node_of
+
+Shape = tuple[int, ...]
+# Calls and what they are bound to, in order.
+Group = list[tuple[Any, relax.Call]]
+_NAME = "whole_rows"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a tensor: its shape, and that of a sum over each, which keeps the axes as 1."""
+
+    whole: Shape
+    of_sum: Shape
+
+    @property
+    def terms(self) -> int:
+        """Of a sum."""
+        return math.prod(self.whole) // math.prod(self.of_sum)
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return math.prod(self.of_sum)
+
+
+def join_rows(
+    mod: tvm.IRModule,
+    most_tensors: int,
+    worth: Callable[[Rows], bool],
+    fits: Callable[[tirx.PrimFunc], bool],
+) -> tuple[tvm.IRModule, Nodes]:
+    """``main`` with such calls as one, and the nodes of the model in each of these.
+
+    Args:
+        most_tensors: that a kernel may read and write.
+        worth: whether rows are worth it.
+        fits: whether there is a schedule for a function; what has none stays as it is.
+    """
+    groups = _groups(mod, most_tensors, worth)
+    while groups:
+        joined, calls = _joined(mod, groups)
+        fitting = {gv for gv in {call.args[0] for _, call in calls} if fits(joined[gv])}
+        kept = [
+            group for group, (_, call) in zip(groups, calls, strict=True) if call.args[0] in fitting
+        ]
+        if len(kept) == len(groups):
+            return joined, {
+                str(var.name): list(dict.fromkeys(node_of(*each) for each in group))
+                for group, (var, _) in zip(groups, calls, strict=True)
+            }
+        groups = kept
+    return mod, {}
+
+
+class _Calls:
+    """The calls of ``main``, who reads their results, and which sum over rows."""
+
+    def __init__(self, mod: tvm.IRModule) -> None:
+        functions = {gv: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+        self.bound = KernelCalls(mod["main"]).bound
+        self.of = dict(self.bound)
+        self.order = {var: place for place, (var, _) in enumerate(self.bound)}
+        self.sources = {var: list(relax.analysis.free_vars(call)) for var, call in self.bound}
+        self.readers: dict[Any, set[Any]] = {}
+        for var, value in bindings_of(mod["main"]):
+            for used in relax.analysis.free_vars(value):
+                self.readers.setdefault(used, set()).add(var)
+        for used in relax.analysis.free_vars(mod["main"].body.body):
+            self.readers.setdefault(used, set()).add(None)
+        self._patterns = patterns_of(functions)
+        self._sums = {gv: summed(f) for gv, f in functions.items()}
+        self._apart = cancelling(mod)
+
+    def sums(self, var: Any) -> Rows | None:
+        """The rows that a call sums over."""
+        return self._sums[self.of[var].args[0]]
+
+    def belongs(self, var: Any, rows: Rows) -> bool:
+        """Whether a call sums over such rows, or makes one element of each of theirs."""
+        if var not in self.of:
+            return False
+        if self._patterns[self.of[var].args[0]] <= BROADCAST:
+            return _shape(var.ty) in (rows.whole, rows.of_sum)
+        return self.sums(var) == rows
+
+    def tensors(self, group: Collection[Any]) -> int:
+        """What one function of some calls reads and writes."""
+        return 1 + len(_read([self.of[var] for var in group], group))
+
+    def cancel(self, group: Collection[Any]) -> bool:
+        """Whether a sum takes back what another call of a group adds."""
+        return any(not self._apart.get(var, set()).isdisjoint(group) for var in group)
+
+
+def _groups(mod: tvm.IRModule, most_tensors: int, worth: Callable[[Rows], bool]) -> list[Group]:
+    """The calls that become one each, in order."""
+    calls = _Calls(mod)
+    taken: set[Any] = set()
+    found: list[Group] = []
+    for var, _ in calls.bound:
+        rows = calls.sums(var)
+        if rows is None or var in taken or not worth(rows):
+            continue
+        for last in reversed(_behind(calls, var, rows, taken)):
+            if _shape(last.ty) != rows.whole:
+                continue
+            group = _ending_with(calls, last, rows, taken)
+            small = calls.tensors(group) <= most_tensors
+            if var in group and small and not calls.cancel(group):
+                ordered = sorted(group, key=calls.order.__getitem__)
+                found.append([(each, calls.of[each]) for each in ordered])
+                taken |= group
+                break
+    return sorted(found, key=lambda group: calls.order[group[-1][0]])
+
+
+def _behind(calls: _Calls, first: Any, rows: Rows, taken: Collection[Any]) -> list[Any]:
+    """A sum and what is made of it and of what is made of it, in order."""
+    found = {first: None}
+    for var, _ in calls.bound[calls.order[first] + 1 :]:
+        if any(used in found for used in calls.sources[var]):
+            if var not in taken and calls.belongs(var, rows):
+                found[var] = None
+    return list(found)
+
+
+def _ending_with(calls: _Calls, last: Any, rows: Rows, taken: Collection[Any]) -> set[Any]:
+    """The calls that a last one is made of and nothing else is, it included.
+
+    What is computed before any sum is left to the kernel before it, unless the rows that it is made
+    of are read in the group anyway: a workgroup would do it again for each sum.
+    """
+    group: set[Any] = set()
+    nearest = [-calls.order[last]]  # who reads a result comes before whom it is of
+    while nearest:
+        var, _ = calls.bound[-heapq.heappop(nearest)]
+        if var in group or not (var is last or calls.readers[var] <= group):
+            continue
+        group.add(var)
+        for used in calls.sources[var]:
+            if used not in taken and calls.belongs(used, rows):
+                heapq.heappush(nearest, -calls.order[used])
+    made: set[Any] = set()
+    for var in sorted(group, key=calls.order.__getitem__):
+        if calls.sums(var) or not made.isdisjoint(calls.sources[var]):
+            made.add(var)
+    while True:
+        before = {
+            var
+            for var in group - made
+            if any(_alone(calls, var, used, group) for used in calls.sources[var])
+            or not calls.readers[var] <= group
+        }
+        if not before:
+            return group
+        group -= before
+
+
+def _alone(calls: _Calls, var: Any, used: Any, group: Collection[Any]) -> bool:
+    """Whether nothing else in a group reads what a call reads."""
+    return used not in group and calls.readers[used].intersection(group) == {var}
+
+
+def summed(function: tirx.PrimFunc) -> Rows | None:
+    """The rows that a function of one tensor sums over, or takes the largest of; None for others.
+
+    It keeps the axes. What it sums is seen by how many terms its reductions have: a pool over
+    windows as large as the image is such a sum, too.
+    """
+    shapes = [shape for param in function.params if (shape := _shape(param.ty)) is not None]
+    if len(shapes) != 2 or len(function.params) != 2 or len(shapes[0]) != len(shapes[1]):
+        return None
+    rows = Rows(*shapes)
+    pairs = zip(rows.whole, rows.of_sum, strict=True)
+    if rows.whole == rows.of_sum or any(after not in (before, 1) for before, after in pairs):
+        return None
+    terms: list[int] = []
+
+    def see(block: Any) -> None:
+        axes = [axis for axis in block.iter_vars if axis.iter_type == tirx.IterVar.CommReduce]
+        if axes:
+            terms.append(math.prod(constant_integer(axis.dom.extent) or 0 for axis in axes))
+
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, see))
+    return rows if terms and set(terms) == {rows.terms} else None
+
+
+def _shape(of: Any) -> Shape | None:
+    """Of a tensor's type; None for anything else, and where a size is known only at run time."""
+    extents = [constant_integer(extent) for extent in getattr(of, "shape", None) or ()]
+    known = hasattr(of, "shape") and None not in extents
+    return tuple(extent for extent in extents if extent is not None) if known else None
+
+
+def _read(calls: Collection[Any], group: Collection[Any]) -> list[Any]:
+    """The variables and constants that some calls read and none of a group makes."""
+    found: list[Any] = []
+    for call in calls:
+        for field in call.args[1].fields:
+            if field not in group and not any(field.same_as(other) for other in found):
+                found.append(field)
+    return found
+
+
+def _joined(
+    mod: tvm.IRModule, groups: list[Group]
+) -> tuple[tvm.IRModule, list[tuple[Any, relax.Call]]]:
+    """``main`` with groups of calls as one each, and these, with what they are bound to."""
+    others = {gv.name_hint for gv in mod.get_global_vars()}
+    joiner = _Joiner(mod)
+    main = mod.get_global_var("main")
+    joiner.builder_.update_func(main, joiner.joined(mod[main], groups))
+    mod = relax.transform.FuseTIR()(joiner.builder_.get())
+    made = [
+        (var, value)
+        for var, value in bindings_of(mod["main"])
+        if is_kernel_call(value) and value.args[0].name_hint not in others
+    ]
+    for gv in {call.args[0] for _, call in made}:
+        mod.update_func(gv, mod[gv].with_attr("op_pattern", OUT_FUSABLE))
+    return mod, made
+
+
+@mutator
+class _Joiner(PyExprMutator):
+    def joined(self, main: relax.Function, groups: list[Group]) -> relax.Function:
+        self._ends = {group[-1][0]: group for group in groups}
+        self._inside = {var for group in groups for var, _ in group[:-1]}
+        return self.visit_expr(main)
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        var = binding.var
+        if var in self._ends:
+            call = self._call(self._ends[var])
+            inside = isinstance(var, relax.DataflowVar)
+            emit = self.builder_.emit if inside else self.builder_.emit_output
+            # Of a name of its own: several calls may be named after one node.
+            self.set_var_remap(var, emit(call, f"{_NAME}_{list(self._ends).index(var)}"))
+        elif var not in self._inside:
+            super().visit_var_binding_(binding)
+
+    def _call(self, group: Group) -> relax.Call:
+        read = _read([call for _, call in group], {var for var, _ in group})
+        params = [relax.Var(f"p{number}", field.ty) for number, field in enumerate(read)]
+        inside = list(zip(read, params, strict=True))
+        builder = relax.BlockBuilder()
+        with builder.function(_NAME, params):
+            with builder.dataflow():
+                for var, call in group:
+                    fields = [
+                        next(new for old, new in inside if field.same_as(old))
+                        for field in call.args[1].fields
+                    ]
+                    arguments = [call.args[0], relax.Tuple(fields)]
+                    emit = builder.emit_output if var is group[-1][0] else builder.emit
+                    made = emit(relax.Call(call.op, arguments, call.attrs, call.ty_args))
+                    inside.append((var, made))
+            builder.emit_func_output(made)
+        function = builder.get()[_NAME].without_attr("global_symbol").with_attr("Primitive", True)
+        names = [str(call.args[0].name_hint) for _, call in group]
+        gv = self.builder_.add_func(function, "_".join(["fused", *names]))
+        return relax.Call(gv, [self.visit_expr(field) for field in read])
