@@ -49,6 +49,13 @@ FORMS: dict[str, Nodes] = {
         node("Sub", "k h", "v"), node("Add", "v small", "e"), node("Sqrt", "e", "q"),
         node("Sub", "r m", "d"), node("Div", "d q", "y"),
     ],
+    "moments without their axis": [
+        node("ReduceMean", "r last", "m", keepdims=0), node("Mul", "r r", "s"),
+        node("ReduceMean", "s last", "k", keepdims=0), node("Mul", "m m", "h"),
+        node("Sub", "k h", "v"), node("Unsqueeze", "m last", "c"), node("Add", "v small", "e"),
+        node("Sqrt", "e", "q"), node("Unsqueeze", "q last", "a"), node("Sub", "r c", "d"),
+        node("Div", "d a", "y"),
+    ],
     "lengths": [node("ReduceL2", "r last", "l"), node("Div", "r l", "y")],
     "shares": [
         node("ReduceMax", "r last", "m"), node("Sub", "r m", "d"), node("Exp", "d", "e"),

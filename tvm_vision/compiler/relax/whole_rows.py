@@ -19,7 +19,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import relax, s_tir, tirx
+from tvm import ir, relax, s_tir, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_vision.schedules.common import constant_integer
@@ -27,6 +27,7 @@ from tvm_vision.schedules.common import constant_integer
 from .cancelling import cancelling
 from .kernel_calls import (
     BROADCAST,
+    INJECTIVE,
     OUT_FUSABLE,
     KernelCalls,
     bindings_of,
@@ -43,7 +44,7 @@ _NAME = "whole_rows"
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a tensor: its shape, and that of a sum over each, which keeps the axes as 1."""
+    """Rows of a tensor: its shape, and that of a sum over each that keeps the axes as 1."""
 
     whole: Shape
     of_sum: Shape
@@ -115,8 +116,12 @@ class _Calls:
         """Whether a call sums over such rows, or makes one element of each of theirs."""
         if var not in self.of:
             return False
-        if self._patterns[self.of[var].args[0]] <= BROADCAST:
-            return _shape(var.ty) in (rows.whole, rows.of_sum)
+        pattern, shape = self._patterns[self.of[var].args[0]], _shape(var.ty)
+        if pattern <= BROADCAST and shape == rows.whole:
+            return True
+        # Sums that lost their axes get them back by a reshape.
+        if pattern <= INJECTIVE and shape is not None:
+            return _long(shape) == _long(rows.of_sum)
         return self.sums(var) == rows
 
     def tensors(self, group: Collection[Any]) -> int:
@@ -200,25 +205,51 @@ def _alone(calls: _Calls, var: Any, used: Any, group: Collection[Any]) -> bool:
 def summed(function: tirx.PrimFunc) -> Rows | None:
     """The rows that a function of one tensor sums over, or takes the largest of; None for others.
 
-    It keeps the axes. What it sums is seen by how many terms its reductions have: a pool over
-    windows as large as the image is such a sum, too.
+    What it sums is seen by the places of what its reductions read: a pool over windows as large as
+    the image is such a sum, too.
     """
     shapes = [shape for param in function.params if (shape := _shape(param.ty)) is not None]
-    if len(shapes) != 2 or len(function.params) != 2 or len(shapes[0]) != len(shapes[1]):
+    if len(shapes) != 2 or len(function.params) != 2:
         return None
-    rows = Rows(*shapes)
-    pairs = zip(rows.whole, rows.of_sum, strict=True)
-    if rows.whole == rows.of_sum or any(after not in (before, 1) for before, after in pairs):
-        return None
-    terms: list[int] = []
+    whole, result = shapes
+    found: set[Shape | None] = set()
 
     def see(block: Any) -> None:
-        axes = [axis for axis in block.iter_vars if axis.iter_type == tirx.IterVar.CommReduce]
-        if axes:
-            terms.append(math.prod(constant_integer(axis.dom.extent) or 0 for axis in axes))
+        if any(axis.iter_type == tirx.IterVar.CommReduce for axis in block.iter_vars):
+            found.add(_of_sums(block, whole))
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, see))
-    return rows if terms and set(terms) == {rows.terms} else None
+    if len(found) != 1:
+        return None
+    of_sum = found.pop()
+    kept = of_sum is not None and of_sum != whole and _long(result) == _long(of_sum)
+    return Rows(whole, of_sum) if of_sum is not None and kept else None
+
+
+def _of_sums(block: Any, whole: Shape) -> Shape | None:
+    """The shape of what a reduction leaves of a tensor, its axes kept; None where it does not read
+    each element at the place that its own axes say."""
+    found: set[Shape | None] = set()
+
+    def left_of(index: Any, extent: int) -> int | None:
+        for axis in block.iter_vars:
+            if axis.var.same_as(index) and constant_integer(axis.dom.extent) == extent:
+                return 1 if axis.iter_type == tirx.IterVar.CommReduce else extent
+        return 1 if extent == 1 else None
+
+    def see(load: Any) -> None:
+        if _shape(load.source.ty) == whole:
+            left = [left_of(*pair) for pair in zip(load.indices, whole, strict=True)]
+            kept = tuple(extent for extent in left if extent is not None)
+            found.add(kept if len(kept) == len(whole) else None)
+
+    tvm_ffi.structural_walk(block.body, (ir.TensorLoad, see))
+    return found.pop() if len(found) == 1 else None
+
+
+def _long(shape: Shape) -> Shape:
+    """A shape without its axes of one."""
+    return tuple(extent for extent in shape if extent > 1)
 
 
 def _shape(of: Any) -> Shape | None:
