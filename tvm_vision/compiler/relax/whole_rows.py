@@ -35,6 +35,7 @@ from .kernel_calls import (
     patterns_of,
 )
 from .node_names import Nodes, node_of
+from .operators import fixed_shape
 
 Shape = tuple[int, ...]
 # Calls and what they are bound to, in order.
@@ -116,7 +117,7 @@ class _Calls:
         """Whether a call sums over such rows, or makes one element of each of theirs."""
         if var not in self.of:
             return False
-        pattern, shape = self._patterns[self.of[var].args[0]], _shape(var.ty)
+        pattern, shape = self._patterns[self.of[var].args[0]], fixed_shape(var)
         if pattern <= BROADCAST and shape == rows.whole:
             return True
         # Sums that lost their axes get them back by a reshape.
@@ -143,7 +144,7 @@ def _groups(mod: tvm.IRModule, most_tensors: int, worth: Callable[[Rows], bool])
         if rows is None or var in taken or not worth(rows):
             continue
         for last in reversed(_behind(calls, var, rows, taken)):
-            if _shape(last.ty) != rows.whole:
+            if fixed_shape(last) != rows.whole:
                 continue
             group = _ending_with(calls, last, rows, taken)
             small = calls.tensors(group) <= most_tensors
@@ -253,7 +254,7 @@ def _long(shape: Shape) -> Shape:
 
 
 def _shape(of: Any) -> Shape | None:
-    """Of a tensor's type; None for anything else, and where a size is known only at run time."""
+    """Of the type of a function's tensor; None for anything else, and where a size is open."""
     extents = [constant_integer(extent) for extent in getattr(of, "shape", None) or ()]
     known = hasattr(of, "shape") and None not in extents
     return tuple(extent for extent in extents if extent is not None) if known else None
