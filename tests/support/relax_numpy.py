@@ -66,6 +66,14 @@ def _softmax(call: Any, x: np.ndarray) -> np.ndarray:
     return shares / shares.sum(int(call.attrs.axis), keepdims=True)
 
 
+def _sum(function: Callable[..., Any]) -> Callable[..., Any]:
+    def of(call: Any, x: np.ndarray) -> np.ndarray:
+        axes = tuple(int(axis) for axis in call.attrs.axis)
+        return function(x, axis=axes, keepdims=bool(call.attrs.keepdims))
+
+    return of
+
+
 def _by(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda call, *tensors: function(*tensors)
 
@@ -78,6 +86,11 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "relax.take": _taken,
     "relax.strided_slice": _sliced,
     "relax.split": _split,
+    "relax.mean": _sum(np.mean),
+    "relax.sum": _sum(np.sum),
+    "relax.max": _sum(np.max),
+    "relax.min": _sum(np.min),
+    "relax.variance": _sum(np.var),
     "relax.nn.softmax": _softmax,
     "relax.matmul": _by(np.matmul),
     "relax.add": _by(np.add),
@@ -85,4 +98,9 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "relax.multiply": _by(np.multiply),
     "relax.divide": _by(np.divide),
     "relax.negative": _by(np.negative),
+    "relax.maximum": _by(np.maximum),
+    "relax.minimum": _by(np.minimum),
+    "relax.exp": _by(np.exp),
+    "relax.sqrt": _by(np.sqrt),
+    "relax.nn.relu": _by(lambda x: np.maximum(x, 0)),
 }

@@ -46,6 +46,7 @@ from .kernels.network import NetworkKernels
 from .precision.convert_fp16 import to_fp16
 from .precision.mixed_precision_search import Part, fp32_roots
 from .relax.attention import fused_attention
+from .relax.common_shapes import in_common_shapes
 from .relax.fold_constants import fold_constants, fold_moves
 from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
@@ -253,7 +254,9 @@ def _join_rows(network: Compilation) -> None:
     network.module, network.joined = join_rows(
         network.module,
         network.limits.tensors,
-        worth=lambda rows: reduction.worth_joining(rows.count, rows.terms, network.limits),
+        worth=lambda rows: reduction.worth_joining(
+            rows.count, rows.terms, rows.together, network.limits
+        ),
         fits=lambda function: reduction.fits(function, network.limits),
     )
 
@@ -392,6 +395,8 @@ PHASES: tuple[Phase, ...] = (
     Phase("scale_products", RELAX, _relax_on(scale_products), 3, _joins_moves),
     Phase("join_moves", RELAX, _relax_on(join_moves), 3, _joins_moves),
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
+    Phase("common_shapes", RELAX, _relax_on(in_common_shapes), 3,
+          lambda n: n.on_gpu and n.options.whole_rows),
     Phase("sink_reshapes", RELAX, _sink_reshapes, 3, lambda n: n.on_gpu),
     Phase("fold_moves", RELAX, _relax(fold_moves), 1),
     # Calls of TensorIR functions.

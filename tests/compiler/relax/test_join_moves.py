@@ -103,6 +103,43 @@ def test_what_three_read_of_a_turned_tensor_is_turned_once_for_each() -> None:
     assert len(kernels) == 4  # one that makes the tensor, one for each part
 
 
+@pytest.mark.parametrize("first", ["turned", "split"])
+def test_parts_of_a_split_are_moves_of_what_was_split(first: str) -> None:
+    """Turned before, as of [rows, 3, heads, depth], or each turned after it. A part that nobody
+    reads is not made."""
+
+    def network(b: relax.BlockBuilder, x: Any) -> Any:
+        made = b.emit(OP.negative(x))
+        if first == "turned":
+            whole = b.emit(OP.permute_dims(b.emit(OP.reshape(made, (6, 3, 4, 8))), (1, 2, 0, 3)))
+            parts = [b.emit(p) for p in map(b.emit(OP.split(whole, 3, 0)).__getitem__, (0, 2))]
+            return [b.emit(OP.exp(b.emit(OP.reshape(part, (4, 6, 8))))) for part in parts]
+        parts = [b.emit(p) for p in map(b.emit(OP.split(made, 3, 1)).__getitem__, (0, 2))]
+        heads = [b.emit(OP.reshape(part, (6, 4, 8))) for part in parts]
+        return [b.emit(OP.exp(b.emit(OP.permute_dims(part, (1, 0, 2))))) for part in heads]
+
+    module, _ = module_of(network, (6, 96))
+    joined = join_moves(module)
+    given = image(6, 96)
+    before, after = (run_by_numpy(each["main"], given) for each in (module, joined))
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not calls_of(joined, "relax.split")
+    kernels = prepare(module, target=Target(GPU, host="llvm")).kernels
+    assert len(kernels) == 3  # one that makes the tensor, one for each part that is read
+
+
+def test_a_split_without_turns_stays() -> None:
+    """Parts that lie in one piece are read where they are."""
+
+    def network(b: relax.BlockBuilder, x: Any) -> Any:
+        parts = b.emit(OP.split(b.emit(OP.negative(x)), 2, 0))
+        return [b.emit(OP.negative(b.emit(OP.reshape(b.emit(parts[n]), (12, 3))))) for n in (0, 1)]
+
+    module, _ = module_of(network, (12, 6))
+    assert len(calls_of(join_moves(module), "relax.split")) == 1
+
+
 def test_turns_that_take_each_other_back_across_reshapes_go() -> None:
     def network(b: relax.BlockBuilder, x: Any) -> Any:
         turned = b.emit(OP.permute_dims(b.emit(OP.negative(x)), (1, 0, 2)))

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from support.compiled import FIXED, executor_of, kernels_of
-from support.fp16_forms import Nodes, expected, network_of, node, of_image
+from support.fp16_forms import IMAGE, Nodes, expected, network_of, node, of_image
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import TargetLimits
@@ -75,7 +75,10 @@ APART: dict[str, tuple[Nodes, list[int]]] = {
     ),
     "rows and columns": (
         [mean("r", "m"), mean("r", "k", "one"), node("Sub", "r k", "d"), node("Div", "d m", "y")],
-        [1, 2, 2],
+        [1, 1, 3],
+    ),
+    "the sum reads what nothing else does": (
+        of_image(node("ReduceSum", "i pixels", "s"), node("Mul", "picture s", "y")), [2, 1, 1],
     ),
     "a product between": (
         of_image(
@@ -86,6 +89,7 @@ APART: dict[str, tuple[Nodes, list[int]]] = {
     ),
     "sums alone": ([*DEVIATIONS, *VARIANCE[:1], mean("s", "y")], [1, 3, 1]),
 }  # fmt: skip
+CONSTANTS["picture"] = random.standard_normal(IMAGE["image"]).astype(np.float32)
 CONSTANTS["square"] = random.standard_normal((3, 3, 1, 1)).astype(np.float32)
 # Of the largest result; three channels that are nearly the same differ by few digits in fp16.
 TOLERANCE = {"fp32": 2e-6, "fp16": 8e-3}
@@ -149,8 +153,40 @@ def test_equal_normalizations_are_one_function() -> None:
 
 def test_few_long_rows_have_a_kernel_for_their_results() -> None:
     """A channel of 512x512 pixels is written by as many threads as there can be, not by those of
-    one workgroup."""
+    one workgroup; and channels that lie side by side by workgroups that read several."""
     limits = TargetLimits.of(FIXED)
-    assert reduction.worth_joining(1, 4096, limits)
-    assert reduction.worth_joining(4096, 768, limits)
-    assert not reduction.worth_joining(8, 512 * 512, limits)
+    assert reduction.worth_joining(1, 4096, True, limits)
+    assert reduction.worth_joining(4096, 768, True, limits)
+    assert not reduction.worth_joining(8, 512 * 512, True, limits)
+    assert not reduction.worth_joining(32, 4096, False, limits)
+    assert reduction.worth_joining(4096, 4096, False, limits)
+
+
+def test_groups_of_channels_are_one_kernel_with_what_follows(device_info) -> None:
+    """As exporters before opset 18 write them: rows between two reshapes, scaled behind them."""
+    steps = of_image(
+        node("Reshape", "i rows", "r1"), node("InstanceNormalization", "r1 ones zeros", "n"),
+        node("Shape", "i", "shape"), node("Reshape", "n shape", "b"),
+        node("Mul", "b gains", "g"), node("Add", "g shifts", "a"), node("Relu", "a", "y"),
+    )  # fmt: skip
+    of_groups = {
+        "rows": np.array([0, 1, -1]), "ones": np.ones(1, np.float32),
+        "zeros": np.zeros(1, np.float32),
+        "gains": random.uniform(0.5, 1.5, (3, 1, 1)).astype(np.float32),
+        "shifts": random.standard_normal((3, 1, 1)).astype(np.float32),
+    }  # fmt: skip
+    model = network_of(steps, {**CONSTANTS, **of_groups})
+    # What is left of the second reshape is a view, and no node of the model's.
+    made, norm = (each for each in groups_of(model) if any("_" in step for step in each))
+    assert (made[0], norm[0].split("_")[0], norm[-1]) == (
+        "Relu_0",
+        "InstanceNormalization",
+        "Relu_8",
+    )
+    assert len(groups_of(model, whole_rows=False)) > 3
+    x = np.random.default_rng(4).standard_normal((1, 20, 96)).astype(np.float32) + 1
+    executor = executor_of(compile_model(*import_onnx(model), target="vulkan"))
+    executor.run(x=x)
+    (found,) = executor.outputs().values()
+    wanted = expected(model, x)
+    np.testing.assert_allclose(found, wanted, atol=TOLERANCE["fp32"] * np.abs(wanted).max())

@@ -20,6 +20,7 @@ from .rewriting import rewritten, value_of
 from .views import VIEWS, Place, join, place_of, view_of
 
 _TURNS = ("relax.permute_dims", "relax.take")
+_SPLIT = "relax.split"
 
 
 def join_moves(mod: tvm.IRModule) -> tvm.IRModule:
@@ -71,20 +72,22 @@ class Move:
 class _Rewriter(relax.PyExprMutator):
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        if operator_of(call) not in VIEWS or self._turns(call) < 2:
+        if operator_of(call) not in VIEWS or not self._moves(call):
             return call
         joined = self._joined(call)
         return call if joined is None else joined
 
-    def _turns(self, call: Any) -> int:
-        """How many turns lie between a tensor and what computes its values."""
-        found, turns = call, 0
-        while (name := operator_of(found)) in VIEWS or name == "relax.split":
+    def _moves(self, call: Any) -> bool:
+        """Whether two moves or more, one of them a turn, lie between a tensor and what computes
+        its values. A split is one: all its parts are there before any of them is turned."""
+        found, turns, splits = call, 0, 0
+        while (name := operator_of(found)) in VIEWS or name == _SPLIT:
             turns += name in _TURNS
+            splits += name == _SPLIT
             found = value_of(found.args[0], self.lookup_binding)
             if isinstance(found, relax.TupleGetItem):
                 found = value_of(found.tuple_value, self.lookup_binding)
-        return turns
+        return turns > 0 and turns + splits > 1
 
     def _joined(self, call: relax.Call) -> relax.Expr | None:
         # The call has no name yet, by which it would be looked up: its operand has.

@@ -60,6 +60,12 @@ class Rows:
         """Rows."""
         return math.prod(self.of_sum)
 
+    @property
+    def together(self) -> bool:
+        """Whether the elements of a row lie one behind the other."""
+        added = [one < many for one, many in zip(self.of_sum, self.whole, strict=True) if many > 1]
+        return added == sorted(added)
+
 
 def join_rows(
     mod: tvm.IRModule,
@@ -129,6 +135,17 @@ class _Calls:
         """What one function of some calls reads and writes."""
         return 1 + len(_read([self.of[var] for var in group], group))
 
+    def again(self, group: Collection[Any]) -> bool:
+        """Whether what a sum reads, or what that is made of in a group, is read there once more,
+        from the cache then. Where it is not, the sum takes in what makes it, and what comes behind
+        takes in what it reads beside: a kernel of both would have neither."""
+        return any(
+            used in group or len(self.readers[used].intersection(group)) > 1
+            for var in group
+            if self.sums(var)
+            for used in self.sources[var]
+        )
+
     def cancel(self, group: Collection[Any]) -> bool:
         """Whether a sum takes back what another call of a group adds."""
         return any(not self._apart.get(var, set()).isdisjoint(group) for var in group)
@@ -148,7 +165,7 @@ def _groups(mod: tvm.IRModule, most_tensors: int, worth: Callable[[Rows], bool])
                 continue
             group = _ending_with(calls, last, rows, taken)
             small = calls.tensors(group) <= most_tensors
-            if var in group and small and not calls.cancel(group):
+            if var in group and small and calls.again(group) and not calls.cancel(group):
                 ordered = sorted(group, key=calls.order.__getitem__)
                 found.append([(each, calls.of[each]) for each in ordered])
                 taken |= group

@@ -124,11 +124,18 @@ def fits(function: Any, limits: TargetLimits) -> bool:
     return True
 
 
-def worth_joining(rows: int, terms: int, limits: TargetLimits) -> bool:
-    """Whether all that is made of rows is one kernel sooner than several: there are as many rows as
-    workgroups that a device has room for, or each thread has few terms of one."""
+def worth_joining(rows: int, terms: int, together: bool, limits: TargetLimits) -> bool:
+    """Whether all that is made of rows is one kernel sooner than several: there are as many
+    workgroups as a device has room for, or each thread has few terms of a row.
+
+    Args:
+        together: whether the terms of a row lie one behind the other. Where they do not, a
+            workgroup takes neighbours of several rows, and each row has few of its threads.
+    """
     threads = min(MOST_OF_FEW, limits.threads)
-    return rows >= limits.device.enough.groups or terms <= MOST_AGAIN * threads
+    neighbours = 1 if together else LINES[-1]
+    groups, most = rows // neighbours, MOST_AGAIN * threads // neighbours
+    return groups >= limits.device.enough.groups or terms <= most
 
 
 def schedule_reduction(
