@@ -8,8 +8,9 @@ or several, so that a sum, and what is made of it for each channel, are of the s
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,10 +98,15 @@ class _Finer:
 def _starts(main: relax.Function) -> dict[Any, _Common]:
     """The reshapes behind which are sums, and another reshape behind these."""
     bound = [(var, call) for var, call in bindings_of(main) if isinstance(call, relax.Call)]
+    readers: dict[Any, list[int]] = {}
+    for place, (_, call) in enumerate(bound):
+        for argument in call.args:
+            if isinstance(argument, relax.Var):
+                readers.setdefault(argument, []).append(place)
     found: dict[Any, _Common] = {}
-    for place, (var, call) in enumerate(bound):
+    for var, call in bound:
         if operator_of(call) == _RESHAPE:
-            inside, behind = fixed_shape(call), _reshaped_again(bound, place)
+            inside, behind = fixed_shape(call), _reshaped_again(bound, readers, var)
             if inside and behind and _long(inside) != _long(behind):
                 common = _Common.of(behind, inside)
                 if common is not None:
@@ -108,22 +114,31 @@ def _starts(main: relax.Function) -> dict[Any, _Common]:
     return found
 
 
-def _reshaped_again(bound: Sequence[tuple[Any, relax.Call]], place: int) -> Shape | None:
+def _reshaped_again(
+    bound: Sequence[tuple[Any, relax.Call]], readers: Mapping[Any, Sequence[int]], var: Any
+) -> Shape | None:
     """The shape that what is made of sums over a reshape's result gets; None where there are no
     sums, or it keeps its own."""
-    var, call = bound[place]
-    inside, sums = {var}, False
-    for other, value in bound[place + 1 :]:
-        if inside.isdisjoint(value.args):
+    whole = fixed_shape(var)
+    of_sums: set[Any] = set()
+    seen: set[int] = set()
+    left = list(readers.get(var, ()))
+    heapq.heapify(left)
+    while left:
+        place = heapq.heappop(left)
+        if place in seen:
             continue
-        name = operator_of(value)
-        if name in _SUMS and bool(value.attrs.keepdims):
-            inside.add(other)
-            sums = True
-        elif name in _SINGLE:
-            inside.add(other)
-        elif name == _RESHAPE and sums and fixed_shape(value.args[0]) == fixed_shape(call):
-            return fixed_shape(value)
+        seen.add(place)
+        other, call = bound[place]
+        name = operator_of(call)
+        summed = name in _SUMS and bool(call.attrs.keepdims)
+        if summed or not of_sums.isdisjoint(call.args):
+            of_sums.add(other)
+        if summed or name in _SINGLE:
+            for reader in readers.get(other, ()):
+                heapq.heappush(left, reader)
+        elif name == _RESHAPE and other in of_sums and fixed_shape(call.args[0]) == whole:
+            return fixed_shape(call)
     return None
 
 
@@ -141,6 +156,9 @@ class _Rewriter(relax.PyExprMutator):
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         var = binding.var
+        if var not in self.starts and not self._reads_finer(binding.value):
+            super().visit_var_binding_(binding)
+            return
         value = self.visit_expr(binding.value)
         name = operator_of(value)
         if var in self.starts:
@@ -161,6 +179,12 @@ class _Rewriter(relax.PyExprMutator):
         rebind(self, var, value)
         if finer is not None:
             self._finer[self.visit_expr(var)] = finer
+
+    def _reads_finer(self, value: Any) -> bool:
+        arguments = value.args if isinstance(value, relax.Call) else ()
+        return any(
+            isinstance(a, relax.Var) and self.visit_expr(a) in self._finer for a in arguments
+        )
 
     def _back(self, call: relax.Call) -> _Finer | None:
         """Of the second reshape: the same value, which stands for its shape."""
