@@ -74,6 +74,10 @@ def _sum(function: Callable[..., Any]) -> Callable[..., Any]:
     return of
 
 
+def _clipped(call: Any, x: np.ndarray) -> np.ndarray:
+    return np.clip(x, *(float(end.value) for end in call.args[1:]))
+
+
 def _by(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda call, *tensors: function(*tensors)
 
@@ -86,6 +90,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "relax.take": _taken,
     "relax.strided_slice": _sliced,
     "relax.split": _split,
+    "relax.clip": _clipped,
     "relax.mean": _sum(np.mean),
     "relax.sum": _sum(np.sum),
     "relax.max": _sum(np.max),

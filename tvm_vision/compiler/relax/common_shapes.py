@@ -212,7 +212,7 @@ class _Rewriter(relax.PyExprMutator):
         if first is None:
             return None
         operands = [self._operand(argument, first) for argument in call.args]
-        if None in operands:
+        if any(operand is None for operand in operands):  # numbers make == an expression
             return None
         return replace(first, value=relax.Call(call.op, operands, call.attrs))
 
