@@ -75,7 +75,8 @@ def _sum(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _clipped(call: Any, x: np.ndarray) -> np.ndarray:
-    return np.clip(x, *(float(end.value) for end in call.args[1:]))
+    low, high = (float(end.value) for end in call.args[1:])
+    return np.clip(x, low, high)
 
 
 def _by(function: Callable[..., Any]) -> Callable[..., Any]:
