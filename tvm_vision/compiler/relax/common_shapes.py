@@ -18,7 +18,7 @@ import tvm
 from tvm import relax
 
 from .kernel_calls import bindings_of
-from .operators import BINARY, UNARY, fixed_shape, operator_of
+from .operators import BINARY, UNARY, fixed_shape, operator_of, without_ones
 from .rewriting import is_constant, rebind, rewritten
 
 _SINGLE = {f"relax.{name}" for name in (*UNARY, *BINARY)}
@@ -107,7 +107,7 @@ def _starts(main: relax.Function) -> dict[Any, _Common]:
     for var, call in bound:
         if operator_of(call) == _RESHAPE:
             inside, behind = fixed_shape(call), _reshaped_again(bound, readers, var)
-            if inside and behind and _long(inside) != _long(behind):
+            if inside and behind and without_ones(inside) != without_ones(behind):
                 common = _Common.of(behind, inside)
                 if common is not None:
                     found[var] = common
@@ -140,10 +140,6 @@ def _reshaped_again(
         elif name == _RESHAPE and other in of_sums and fixed_shape(call.args[0]) == whole:
             return fixed_shape(call)
     return None
-
-
-def _long(shape: Shape) -> Shape:
-    return tuple(extent for extent in shape if extent > 1)
 
 
 @relax.expr_functor.mutator

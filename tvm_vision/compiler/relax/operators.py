@@ -28,6 +28,11 @@ def fixed_shape(expr: Any) -> tuple[int, ...] | None:
     return None if None in found else tuple(int(extent) for extent in found if extent is not None)
 
 
+def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without its axes of one element."""
+    return tuple(extent for extent in shape if extent > 1)
+
+
 def is_int8(convolution: relax.Call) -> bool:
     """Whether it sums whole numbers, as ``qdq`` writes convolutions of bytes."""
     return str(convolution.ty.dtype) == "int32"

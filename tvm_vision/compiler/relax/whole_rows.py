@@ -35,7 +35,7 @@ from .kernel_calls import (
     patterns_of,
 )
 from .node_names import Nodes, node_of
-from .operators import fixed_shape
+from .operators import fixed_shape, without_ones
 
 Shape = tuple[int, ...]
 # Calls and what they are bound to, in order.
@@ -128,7 +128,7 @@ class _Calls:
             return True
         # Sums that lost their axes get them back by a reshape.
         if pattern <= INJECTIVE and shape is not None:
-            return _long(shape) == _long(rows.of_sum)
+            return without_ones(shape) == without_ones(rows.of_sum)
         return self.sums(var) == rows
 
     def tensors(self, group: Collection[Any]) -> int:
@@ -240,7 +240,7 @@ def summed(function: tirx.PrimFunc) -> Rows | None:
     if len(found) != 1:
         return None
     of_sum = found.pop()
-    kept = of_sum is not None and of_sum != whole and _long(result) == _long(of_sum)
+    kept = of_sum is not None and of_sum != whole and without_ones(result) == without_ones(of_sum)
     return Rows(whole, of_sum) if of_sum is not None and kept else None
 
 
@@ -263,11 +263,6 @@ def _of_sums(block: Any, whole: Shape) -> Shape | None:
 
     tvm_ffi.structural_walk(block.body, (ir.TensorLoad, see))
     return found.pop() if len(found) == 1 else None
-
-
-def _long(shape: Shape) -> Shape:
-    """A shape without its axes of one."""
-    return tuple(extent for extent in shape if extent > 1)
 
 
 def _shape(of: Any) -> Shape | None:
