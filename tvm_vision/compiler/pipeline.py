@@ -52,6 +52,7 @@ from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
 from .relax.fusion import fuse
 from .relax.group_norms import group_norms_in_steps
+from .relax.items_of_tuples import items_of_tuples
 from .relax.join_moves import join_moves
 from .relax.layout_choice import channel_block, layout_on_gpu
 from .relax.legalize import legalize_ops
@@ -364,6 +365,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("fold_constants_of_qdq", RELAX, _relax(fold_constants), 3, lambda n: n.int8),
     Phase("qdq_to_int8", RELAX, _relax(in_bytes), 3, lambda n: n.int8),
     Phase("decompose", RELAX, _relax(relax.transform.DecomposeOpsForInference())),
+    Phase("items_of_tuples", RELAX, _relax_on(items_of_tuples)),
     Phase("fold_constants", RELAX, _relax(fold_constants), 1),
     # In blocks of channels weights have to be numbers by then, of networks of bytes, too.
     Phase("fold_weights", RELAX, _relax(fold_moves), 1, lambda n: not n.on_gpu and not n.int8),

@@ -7,7 +7,7 @@ import pytest
 from tvm import relax
 
 from support.interpreter import run
-from support.relax_models import constant, module_of
+from support.relax_models import constant, module_of, operators_in
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax.fold_scale_axis import fold_scales
 from tvm_vision.compiler.relax.kernel_calls import bindings_of
@@ -57,6 +57,57 @@ def test_scaled_layers_are_right_in_fp16(kind, scale):
     wanted = (rows.astype(np.float64) @ weights + biases) * scales
     found = found if kind == "product" else np.moveaxis(found, 1, -1)
     assert np.abs(found - wanted).max() < 2e-3 * np.abs(wanted).max() + step
+
+
+# Scales, shifts, means and variances of a batch norm that nothing linear comes before.
+NORM = [constant(i, IN, low=low, high=2.0) for i, low in enumerate((0.5, -1.0, -1.0, 0.1))]
+
+
+@pytest.mark.parametrize("axis", [1, 3])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+def test_a_normalization_before_a_block_is_one_kernel(axis, precision, target):
+    """With the ReLU behind it, which saw an item of a tuple."""
+    shape = (1, IN, 5, 5) if axis == 1 else (1, 5, 5, IN)
+
+    def build(builder, x):
+        given = [expr for expr, _ in NORM]
+        made = relax.op.nn.batch_norm(x, *given, axis=axis, training=False)
+        item = builder.emit(relax.TupleGetItem(builder.emit(made), 0), "norm")
+        return builder.emit(relax.op.nn.relu(item))
+
+    module, signature = module_of(build, shape)
+    compiled = compile_model(module, signature, target=target, precision=precision)
+    assert len(compiled.graph["kernels"]) == 1
+    x = np.random.default_rng(5).uniform(-1, 1, shape).astype("float32")
+    (found,) = run(compiled, [x])
+    scale, shift, mean, variance = (value for _, value in NORM)
+    wanted = (np.moveaxis(x, axis, -1) - mean) / np.sqrt(variance + 1e-5) * scale + shift
+    wanted = np.maximum(np.moveaxis(wanted, -1, axis), 0)
+    np.testing.assert_allclose(found, wanted, atol=(1e-6 if precision == "fp32" else 1e-2))
+
+
+def test_a_tensor_that_is_read_elsewhere_begins_anew():
+    """Of a chain of operators the first two are handed out, too."""
+    rows = [constant(seed, IN, 1, 1, low=0.5) for seed in range(5)]
+
+    def build(builder, x):
+        inner = builder.emit(relax.op.subtract(x, rows[0][0]))
+        inner = builder.emit(relax.op.divide(inner, rows[1][0]))
+        outer = builder.emit(relax.op.multiply(inner, rows[2][0]))
+        outer = builder.emit(relax.op.subtract(rows[3][0], outer))
+        return [inner, builder.emit(relax.op.divide(outer, rows[4][0]))]
+
+    module, signature = module_of(build, (1, IN, 3, 3))
+    made = relax.transform.DeadCodeElimination()(fold_scales(module))
+    names = [name for name in operators_in(made) if name]
+    assert names == ["subtract", "divide", "multiply", "add"]
+    compiled = compile_model(module, signature, target="llvm")
+    x = np.random.default_rng(6).uniform(-1, 1, (1, IN, 3, 3)).astype("float32")
+    a, b, c, d, e = (value for _, value in rows)
+    inner, outer = run(compiled, [x])
+    np.testing.assert_allclose(inner, (x - a) / b, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(outer, (d - (x - a) / b * c) / e, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)

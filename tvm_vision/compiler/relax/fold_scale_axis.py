@@ -4,6 +4,9 @@ A convolution followed by additions and products with one constant a channel (a 
 taken apart) computes ``(w * x) * scale + shift``; that is ``(w * scale) * x + shift``, one addition
 instead of four operators. Products with constant weights are treated alike.
 
+What nothing linear comes before, as where a batch norm is the first of a block (He et al. 2016,
+"Identity mappings in deep residual networks"), is a product and an addition at least.
+
 A layer scale that has not learned much, as 1e-5, would leave weights that fp16 has no digits for.
 One number, a power of 2, is then left out of them and multiplies the sums.
 """
@@ -57,10 +60,20 @@ _STEPS: dict[str, tuple[_Step, _Step | None]] = {
 
 @dataclass
 class _Chain:
-    """A linear operator and the constants applied to it so far; ``steps`` counts the operators."""
+    """A tensor and the constants applied to it so far.
+
+    Attributes:
+        start: the tensor.
+        call: the linear operator that makes it; None for another, of which ``of`` is the type.
+        axis: of its channels.
+        scale, shift: one number for each.
+        steps: operators.
+    """
 
     start: relax.Var
-    call: relax.Call
+    call: relax.Call | None
+    of: Any
+    axis: int
     scale: Array
     shift: Array
     steps: int
@@ -86,7 +99,18 @@ class _Folder(PyExprMutator):
         if chain is None:
             super().visit_var_binding_(binding)
             return
-        call = chain.call
+        dtype, ndim = str(chain.of.dtype), len(binding.var.ty.shape)
+        shift = relax.const(_along(chain.shift, ndim, chain.axis).astype(dtype))
+        if chain.call is None:
+            scale = relax.const(_along(chain.scale, ndim, chain.axis).astype(dtype))
+            scaled = relax.op.multiply(self.visit_expr(chain.start), scale)
+            linear = self.builder_.emit(scaled, str(binding.var.name))
+        else:
+            linear = self._folded(chain, chain.call)
+        rebind(self, binding.var, relax.op.add(linear, shift))
+
+    def _folded(self, chain: _Chain, call: relax.Call) -> relax.Var:
+        """The result of a linear operator with a chain's scale in its weights."""
         data = self.visit_expr(call.args[0])
         # Not before: a chain that kept them would be a second copy of all weights.
         weights = constant_of(call.args[1], self._bound.get)
@@ -101,9 +125,7 @@ class _Folder(PyExprMutator):
         if left != 1:
             number = relax.const(np.asarray(left, weights.dtype))
             linear = self.builder_.emit(relax.op.multiply(linear, number))
-        ndim = len(binding.var.ty.shape)
-        shift = _along(chain.shift, ndim, _CHANNELS[call.op.name][0]).astype(weights.dtype)
-        rebind(self, binding.var, relax.op.add(linear, relax.const(shift)))
+        return linear
 
 
 def _left_out(weights: Array, folded: Array) -> float:
@@ -130,14 +152,17 @@ def _chains(main: relax.Function) -> dict[relax.Var, _Chain]:
         extended = _extend(value, open_chains, bound.get, uses)
         if extended is not None:
             before, chain = extended
-            del open_chains[before]
+            open_chains.pop(before, None)
             open_chains[var] = chain
-    # One addition after the operator is what folding would leave: nothing to gain.
-    return {
-        var: chain
-        for var, chain in open_chains.items()
-        if chain.steps > 1 or (chain.steps == 1 and not np.all(chain.scale == 1))
-    }
+    return {var: chain for var, chain in open_chains.items() if _gains(chain)}
+
+
+def _gains(chain: _Chain) -> bool:
+    """Whether there are fewer operators than before: an addition is left behind a linear one, a
+    product and an addition behind anything else."""
+    if chain.call is None:
+        return chain.steps > 2
+    return chain.steps > 1 or (chain.steps == 1 and not np.all(chain.scale == 1))
 
 
 def _uses(main: relax.Function, lookup: Lookup) -> Counter[relax.Var]:
@@ -169,8 +194,29 @@ def _start(var: relax.Var, call: relax.Call, lookup: Lookup) -> _Chain | None:
     shape = fixed_shape(weights)
     if shape is None or not _usual_layout(name, call):
         return None
-    channels = shape[_CHANNELS[name][1]]
-    return _Chain(var, call, np.ones(channels), np.zeros(channels), 0)
+    of_result, of_weights = _CHANNELS[name]
+    channels = shape[of_weights]
+    axis = of_result % len(call.ty.shape)
+    return _Chain(var, call, call.ty, axis, np.ones(channels), np.zeros(channels), 0)
+
+
+def _first(call: relax.Call, place: int, lookup: Lookup) -> _Chain | None:
+    """The chain that begins with a call's operand, where the other has a number for each of the
+    channels, which are more than one."""
+    tensor, given = call.args[place], call.args[1 - place]
+    shape, values = fixed_shape(tensor), fixed_shape(given)
+    if shape is None or values is None or not is_constant(given, lookup):
+        return None
+    if shape != fixed_shape(call) or str(tensor.ty.dtype) not in _FLOATS:
+        return None
+    axes = [axis for axis, n in enumerate(values, len(shape) - len(values)) if n > 1]
+    if len(axes) != 1 or shape[axes[0]] == 1:
+        return None
+    channels = shape[axes[0]]
+    start = resolve(tensor, lookup)
+    if not isinstance(start, relax.Var):
+        return None
+    return _Chain(start, None, tensor.ty, axes[0], np.ones(channels), np.zeros(channels), 0)
 
 
 def _usual_layout(name: str, call: relax.Call) -> bool:
@@ -199,9 +245,9 @@ def _extend(
         return None
     for place, step in enumerate(steps):
         var = resolve(call.args[place], lookup)
-        if step is None or var not in chains or uses[var] != 1:
+        chain = chains[var] if var in chains and uses[var] == 1 else _first(call, place, lookup)
+        if step is None or chain is None:
             continue
-        chain = chains[var]
         value = _by_channel(constant_of(call.args[1 - place], lookup), chain, call)
         if value is None:
             return None
@@ -218,16 +264,15 @@ def _extend(
 
 def _by_channel(value: Array | None, chain: _Chain, call: relax.Call) -> Array | None:
     """The constant as one float64 a channel, or None where it is something else."""
-    same_type = str(call.ty.dtype) == str(chain.call.ty.dtype)
-    same_shape = list(call.ty.shape) == list(chain.call.ty.shape)
+    same_type = str(call.ty.dtype) == str(chain.of.dtype)
+    same_shape = list(call.ty.shape) == list(chain.of.shape)
     if value is None or not same_type or not same_shape:
         return None
     channels, ndim = len(chain.scale), len(call.ty.shape)
     if value.size == 1:
         return np.full(channels, value.reshape(()), np.float64)
-    axis = _CHANNELS[chain.call.op.name][0] % ndim
     expected = [1] * ndim
-    expected[axis] = channels
+    expected[chain.axis] = channels
     if value.ndim > ndim or [1] * (ndim - value.ndim) + list(value.shape) != expected:
         return None
     return value.reshape(-1).astype(np.float64)
