@@ -50,6 +50,20 @@ def test_tuple_outputs_become_tensors():
     check_owners(model.graph)
 
 
+def test_numbers_without_axes_are_views():
+    """Of a mean of everything, which a network then broadcasts."""
+
+    def build(builder, x):
+        mean = builder.emit(OP.reshape(builder.emit(OP.mean(x, keepdims=True)), ()))
+        return builder.emit(OP.subtract(x, mean))
+
+    module, signature = module_of(build, X.shape)
+    compiled = compile_model(module, signature, target="llvm", opt_level=1)
+    assert [kernel["function"] for kernel in compiled.graph["kernels"]] == ["mean", "subtract"]
+    (result,) = run(compiled, [X])
+    np.testing.assert_allclose(result, X - X.mean(), rtol=1e-6)
+
+
 @pytest.mark.parametrize("opt_level", [0, 1, 2, 3])
 def test_reshapes_are_views(opt_level):
     def build(builder, x):

@@ -128,6 +128,25 @@ JOINED = model(
     kernel("w1", 8, 8, 3, 3),
     kernel("w2", 4, 24, 1, 1),
 )
+# As in a block of Res2Net: what lies in the concatenation already is copied alone, the rest is read
+# in place.
+PARTLY = model(
+    [
+        node("Conv", "x w0", "h"),
+        node("Relu", "h", "p"),
+        node("Split", "p", "a b c", axis=1),
+        node("Conv", "a w1", "d", pads=[1, 1, 1, 1]),
+        node("Add", "b d", "e"),
+        node("Conv", "e w1", "f", pads=[1, 1, 1, 1]),
+        node("Concat", "d f c", "g", axis=1),
+        node("Conv", "g w2", "y"),
+    ],
+    (1, 8, 16, 16),
+    "y",
+    kernel("w0", 24, 8, 1, 1),
+    kernel("w1", 8, 8, 3, 3),
+    kernel("w2", 4, 24, 1, 1),
+)
 # As queries and keys that are normalized: each is read twice.
 NORMALIZED = model(
     [
@@ -172,8 +191,15 @@ def moves(made: Any) -> int:
 
 @pytest.mark.parametrize(
     ("onnx_model", "left", "without"),
-    [(HALVES, 0, 1), (JOINED, 0, 1), (NORMALIZED, 0, 1), (ROWS, 1, 1), (ENDS, 2, 2)],
-    ids=["halves", "joined", "normalized", "rows", "ends"],
+    [
+        (HALVES, 0, 1),
+        (JOINED, 0, 1),
+        (PARTLY, 0, 1),
+        (NORMALIZED, 0, 1),
+        (ROWS, 1, 1),
+        (ENDS, 2, 2),
+    ],
+    ids=["halves", "joined", "partly", "normalized", "rows", "ends"],
 )
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_pieces_are_no_kernels(onnx_model: Any, left: int, without: int, precision: str) -> None:
@@ -197,7 +223,14 @@ def test_pieces_are_no_kernels(onnx_model: Any, left: int, without: int, precisi
             np.testing.assert_allclose(one, other, rtol=bound, atol=bound)
 
 
-@pytest.mark.parametrize("onnx_model", [HALVES, JOINED, NORMALIZED])
+def test_a_piece_that_lies_elsewhere_is_copied_alone() -> None:
+    graph = compiled(PARTLY, "vulkan", layout="nchw").graph
+    (copy,) = [k for k in graph["kernels"] if k["function"].startswith("copy")]
+    assert [graph["tensors"][t]["shape"] for t in copy["args"]] == [[1, 8, 16, 16]] * 2
+    assert copy["nodes"] == ["Split_2"]
+
+
+@pytest.mark.parametrize("onnx_model", [HALVES, JOINED, PARTLY, NORMALIZED])
 def test_processors_read_pieces_in_place(onnx_model: onnx.ModelProto) -> None:
     made = compiled(onnx_model, "llvm", layout="nchw")
     assert moves(made) == 0

@@ -19,6 +19,7 @@ from tvm_vision.topi.copy import copy_kernel
 
 from ...errors import UnsupportedModelError
 from ..relax.kernel_calls import called_function
+from .slice_in_place import is_whole_copy
 from .static_graph import KernelCall, StaticGraph, drop_unused, dtype_bytes
 
 # What an expression stands for: a tensor's position, a tuple of such, or nothing on the device.
@@ -120,7 +121,10 @@ class _Lowering:
 
     def _is_view(self, name: str) -> bool:
         if name not in self._views:
-            self._views[name] = relax.analysis.has_reshape_pattern(self._functions[name])
+            function = self._functions[name]
+            # TVM's own rule knows no tensors without axes.
+            known = relax.analysis.has_reshape_pattern(function)
+            self._views[name] = known or is_whole_copy(function)
         return self._views[name]
 
     def _tensor(self, tensor_type: Any, what: str) -> int:

@@ -4,6 +4,7 @@ A slice along the outermost axis, as of the queries, keys and values of an atten
 an image's channels, copies what its readers could read where it is. Such pieces become views:
 
 - of the tensor that they are taken from, where they come to lie at multiples of ALIGNMENT bytes;
+  a piece that lies elsewhere already, as a part of a concatenation, is copied alone;
 - or, where all pieces of a tensor lie side by side in the memory of another one, as parts of a
   concatenation in place do, that tensor becomes a view there: its kernel writes what the
   concatenation holds, without a split and a concatenation between.
@@ -21,6 +22,7 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
 from ...schedules.common import constant_integer
+from ...topi.copy import copy_kernel
 from ..tir.exact_casts import without_exact_casts
 from .static_graph import ALIGNMENT, KernelCall, StaticGraph, drop_unused, dtype_bytes
 
@@ -36,11 +38,13 @@ def slice_in_place(graph: StaticGraph) -> StaticGraph:
     made = Counter(graph.root(t) for kernel in graph.kernels for t in kernel.outputs)
     fixed = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
     kernels: list[KernelCall] = []
+    changed = False
     for kernel in graph.kernels:
         found = offsets.get(kernel.function)
-        if found is None or not _placed(graph, kernel, found, made, fixed):
-            kernels.append(kernel)
-    if len(kernels) == len(graph.kernels):
+        left = None if found is None else _placed(graph, kernel, found, made, fixed)
+        kernels += [kernel] if left is None else left
+        changed |= left is not None
+    if not changed:
         return graph
     graph.kernels = kernels
     return drop_unused(graph)
@@ -48,21 +52,16 @@ def slice_in_place(graph: StaticGraph) -> StaticGraph:
 
 def _placed(
     graph: StaticGraph, kernel: KernelCall, found: list[int], made: Counter[int], fixed: set[int]
-) -> bool:
-    """Whether the pieces of a kernel, or the tensor that they are of, became views."""
+) -> list[KernelCall] | None:
+    """What is left of a kernel whose pieces, or the tensor that they are of, became views: copies
+    of those pieces that could not. None where it stays."""
     if len(kernel.inputs) != 1 or len(kernel.outputs) != len(found):
-        return False
+        return None
     whole = graph.tensors[kernel.inputs[0]]
     offsets = [n * dtype_bytes(whole.dtype) for n in found]
     pieces = [graph.tensors[t] for t in kernel.outputs]
     if whole.root in fixed or any(piece.root in fixed for piece in pieces):
-        return False
-    if all(_is_own(graph, t, made) for t in kernel.outputs):
-        places = [whole.offset + offset for offset in offsets]
-        if all(place % ALIGNMENT == 0 for place in places):
-            for root, place in zip(kernel.outputs, places, strict=True):
-                graph.move(root, whole.root, place)
-            return True
+        return None
     first = pieces[0]
     side_by_side = all(
         piece.root == first.root and piece.offset == first.offset + offset
@@ -70,10 +69,32 @@ def _placed(
     )
     ends = [offset + piece.nbytes for piece, offset in zip(pieces, offsets, strict=True)]
     all_of_it = [0, *ends] == [*offsets, whole.nbytes]
-    if side_by_side and all_of_it and _is_own(graph, kernel.inputs[0], made):
-        graph.move(whole.root, first.root, first.offset)
-        return True
-    return False
+    places = [whole.offset + offset for offset in offsets]
+    aligned = all(place % ALIGNMENT == 0 for place in places)
+    views = [_is_own(graph, t, made) for t in kernel.outputs]
+    if not (all(views) and aligned):
+        if side_by_side and all_of_it and _is_own(graph, kernel.inputs[0], made):
+            graph.move(whole.root, first.root, first.offset)
+            return []
+        if not (any(views) and aligned):
+            return None
+    copies = []
+    for piece, place, view in zip(kernel.outputs, places, views, strict=True):
+        if view:
+            graph.move(piece, whole.root, place)
+        else:
+            copies.append(_copy(graph, piece, whole.root, place, kernel.nodes))
+    return copies
+
+
+def _copy(graph: StaticGraph, piece: int, root: int, offset: int, nodes: list[str]) -> KernelCall:
+    """A kernel that copies a piece from where it begins in a tensor."""
+    of = graph.tensors[piece]
+    source = graph.add_tensor(of.shape, of.dtype, view_of=root)
+    graph.tensors[source].offset = offset
+    name = f"copy_{of.dtype}_{'x'.join(map(str, of.shape))}"
+    graph.functions[name] = copy_kernel(of.shape, of.dtype)
+    return KernelCall(name, [source], [piece], nodes)
 
 
 def _is_own(graph: StaticGraph, tensor: int, made: Counter[int]) -> bool:
@@ -103,6 +124,14 @@ def piece_offsets(function: tirx.PrimFunc) -> list[int] | None:
     return found
 
 
+def is_whole_copy(function: tirx.PrimFunc) -> bool:
+    """Whether all that a function does is to copy its one input, in whatever shape."""
+    if piece_offsets(function) != [0]:
+        return False
+    sizes = [math.prod(constant_integer(n) or 0 for n in p.ty.shape) for p in function.params]
+    return sizes[0] == sizes[1]
+
+
 # The variables of a copy's loops, the tensor it reads, and the indices there.
 _Copy = tuple[list[Any], Any, list[Any]]
 
@@ -125,6 +154,8 @@ def _copies(function: tirx.PrimFunc) -> dict[Any, _Copy] | None:
         variables = [axis.var for axis in block.iter_vars]
         sizes = [constant_integer(axis.dom.extent) for axis in block.iter_vars]
         shape = [constant_integer(n) for n in store.buffer.ty.shape]
+        if not shape and sizes == [1]:  # the one place of a tensor without axes is a loop's, too
+            variables, sizes = [], []
         in_order = len(store.indices) == len(variables) and all(
             index.same_as(variable)
             for index, variable in zip(store.indices, variables, strict=True)
