@@ -167,6 +167,53 @@ def test_a_part_belongs_to_one_result() -> None:
     assert joins(model) == 1
 
 
+DENSE = [
+    join("a b", "ab"),
+    node("Relu", "ab", "r"),
+    pool("r", "d"),
+    join("a b d", "abd"),
+    node("Sigmoid", "abd", "s"),
+    pool("s", "e"),
+    join("b d", "bd"),
+    node("Relu", "bd", "z"),
+    join("a b d e", "abde"),
+    node("Relu", "abde", "y"),
+]
+
+
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_those_of_the_same_parts_are_views_of_the_longest(target: str, precision: str) -> None:
+    """As in a dense block, though each is followed by what could take it in."""
+    model = network(lambda: DENSE, {"y": (1, 32, 8, 8), "z": (1, 12, 8, 8)})
+    assert joins(model, target, precision=precision) == 0
+    x = np.random.default_rng(6).standard_normal(SHAPE).astype("float32")
+    a, b = pooled(x, 3), pooled(x, 5)
+    d = pooled(np.maximum(np.concatenate([a, b], 1), 0), 3)
+    e = pooled(1 / (1 + np.exp(-np.concatenate([a, b, d], 1))), 3)
+    found = results(model, x, target, precision)
+    tolerance = 1e-6 if precision == "fp32" else 2e-3
+    y = np.maximum(np.concatenate([a, b, d, e], 1), 0)
+    np.testing.assert_allclose(found["y"], y, atol=tolerance, rtol=tolerance)
+    z = np.maximum(np.concatenate([b, d], 1), 0)
+    np.testing.assert_allclose(found["z"], z, atol=tolerance, rtol=tolerance)
+
+
+def test_a_reader_that_is_a_kernel_leaves_nothing_to_take_in() -> None:
+    """One of two readers would have the concatenation in its kernel, the other cannot."""
+
+    def make() -> list[Any]:
+        return [join("a b", "ab"), node("Relu", "ab", "y"), pool("ab", "z")]
+
+    model = network(make, {"y": (1, 8, 8, 8), "z": (1, 8, 8, 8)})
+    assert joins(model) == 0
+    x = np.random.default_rng(8).standard_normal(SHAPE).astype("float32")
+    ab = np.concatenate([pooled(x, 3), pooled(x, 5)], 1)
+    found = results(model, x, "vulkan", "fp32")
+    np.testing.assert_array_equal(found["y"], np.maximum(ab, 0))
+    np.testing.assert_array_equal(found["z"], pooled(ab, 3))
+
+
 def test_what_follows_element_by_element_stays_fused() -> None:
     def make() -> list[Any]:
         return [join("a b", "ab"), node("Relu", "ab", "y")]

@@ -8,6 +8,9 @@ result. That takes three steps, with fusion and half precision between them:
 2. ``concat_axes``, on the static graph: which kernels are concatenations;
 3. ``concat_in_place``: those that can be are taken out of the graph.
 
+Concatenations of the same tensors, each with more of them than the one before, as dense blocks have
+(Huang et al. 2017, DenseNet), are all views of the longest.
+
 The option ``concat_in_place`` turns it off.
 """
 
@@ -32,27 +35,46 @@ Shapes = tuple[tuple[int, ...], ...]
 
 def keep_apart(mod: tvm.IRModule) -> tvm.IRModule:
     """``main`` as calls of TensorIR functions, with the concatenations marked that fusion must not
-    touch: contiguous ones of results of kernels, which no kernel follows that would take them in.
+    touch: contiguous ones of results of kernels, which not all that follows would take in, or of
+    whose parts there are other concatenations.
     """
     calls = KernelCalls(mod["main"])
     functions = {gv: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
     patterns = patterns_of(functions)
     made = calls.made | _pieces(mod["main"], calls, functions)
     chosen: dict[Any, bool] = {}
-    parts: set[Any] = set()
+    found: list[tuple[Any, tuple[Any, ...], bool]] = []
     for var, call in calls.bound:
         gv = call.args[0]
         if patterns.get(gv) != INJECTIVE:
             continue
-        arguments = list(call.args[1].fields)
-        alone = all(patterns.get(user, OPAQUE) > INJECTIVE for user in calls.users[var])
-        kernels = all(a in made for a in arguments) and len(set(arguments)) == len(arguments)
-        # What is a part of one result cannot be a part of another.
-        fits = alone and kernels and parts.isdisjoint(arguments) and _contiguous(functions[gv])
-        parts.update(arguments if fits else ())
-        chosen[gv] = chosen.get(gv, True) and fits
+        parts = tuple(call.args[1].fields)
+        kernels = all(a in made for a in parts) and len(set(parts)) == len(parts)
+        if kernels and _contiguous(functions[gv]):
+            # What one reader cannot take in is a tensor, which no other takes in either.
+            alone = any(patterns.get(user, OPAQUE) > INJECTIVE for user in calls.users[var])
+            found.append((gv, parts, alone))
+        else:
+            chosen[gv] = False
+    longest: list[tuple[Any, ...]] = []
+    for gv, parts, alone in sorted(found, key=lambda one: -len(one[1])):
+        family = any(parts != other and _is_run(other, parts) for _, other, _ in found)
+        inside = any(_is_run(parts, whole) for whole in longest)
+        # What is a part of one result cannot be a part of another elsewhere.
+        free = all(set(parts).isdisjoint(whole) for whole in longest)
+        if inside or (free and (alone or family)):
+            longest += [] if inside else [parts]
+            chosen.setdefault(gv, True)
+        else:
+            chosen[gv] = False
     marked = {gv: functions[gv].with_attr("op_pattern", OPAQUE) for gv, ok in chosen.items() if ok}
     return tvm.IRModule({**dict(mod.functions_items()), **marked}, attrs=mod.attrs)
+
+
+def _is_run(parts: Sequence[Any], whole: Sequence[Any]) -> bool:
+    """Whether all parts follow each other so in the whole."""
+    ends = range(len(parts), len(whole) + 1)
+    return any(tuple(whole[end - len(parts) : end]) == tuple(parts) for end in ends)
 
 
 def _pieces(main: relax.Function, calls: KernelCalls, functions: Mapping[Any, Any]) -> set[Any]:
@@ -111,19 +133,35 @@ def concat_in_place(graph: StaticGraph, axes: Mapping[int, int]) -> StaticGraph:
     """
     made = Counter(graph.root(t) for kernel in graph.kernels for t in kernel.outputs)
     fixed = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
-    kernels: list[KernelCall] = []
-    for position, kernel in enumerate(graph.kernels):
-        offsets = _offsets(graph, kernel, axes.get(position))
-        roots = [graph.root(t) for t in kernel.inputs]
-        free = all(made[r] == 1 and r not in fixed for r in roots) and len(set(roots)) == len(roots)
-        whole = all(graph.tensors[t].nbytes == graph.tensors[graph.root(t)].nbytes
-                    and graph.tensors[t].offset == 0 for t in kernel.inputs)  # fmt: skip
-        if offsets is None or not free or not whole:
-            kernels.append(kernel)
+    placed: set[int] = set()
+    for position in sorted(axes, key=lambda at: -len(graph.kernels[at].inputs)):
+        kernel = graph.kernels[position]
+        offsets = _offsets(graph, kernel, axes[position])
+        if offsets is None:
             continue
         (joined,) = kernel.outputs
-        for root, offset in zip(roots, offsets, strict=True):
-            graph.move(root, graph.root(joined), graph.tensors[joined].offset + offset)
+        of = graph.tensors[joined]
+        given = [graph.tensors[t] for t in kernel.inputs]
+        first = given[0]
+        if all(
+            tensor.root == first.root and tensor.offset == first.offset + offset
+            for tensor, offset in zip(given, offsets, strict=True)
+        ):  # of a longer one
+            if of.root == joined and joined not in fixed and first.root not in fixed:
+                graph.move(joined, first.root, first.offset)
+                placed.add(position)
+            continue
+        roots = [tensor.root for tensor in given]
+        free = all(made[r] == 1 and r not in fixed for r in roots) and len(set(roots)) == len(roots)
+        whole = all(
+            tensor.nbytes == graph.tensors[tensor.root].nbytes and tensor.offset == 0
+            for tensor in given
+        )
+        if free and whole:
+            for root, offset in zip(roots, offsets, strict=True):
+                graph.move(root, of.root, of.offset + offset)
+            placed.add(position)
+    kernels = [kernel for at, kernel in enumerate(graph.kernels) if at not in placed]
     used = {kernel.function for kernel in kernels}
     graph.kernels = kernels
     graph.functions = {name: f for name, f in graph.functions.items() if name in used}
