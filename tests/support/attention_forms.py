@@ -12,18 +12,25 @@ from tvm_vision.topi.attention import FORM, AttentionForm, View, attention
 
 
 def form_of(
-    batch: tuple[int, ...], n: int, m: int, d: int, masked: bool = False, value_width: int = 0
-) -> AttentionForm:
-    """Of n queries and m keys of d numbers each; value_width: numbers of a value, 0 for d."""
+    batch: tuple[int, ...], n: int, m: int, d: int, masked: bool = False, value_width: int = 0,
+    columns: str = "", turned: bool = False,
+) -> AttentionForm:  # fmt: skip
+    """Of n queries and m keys of d numbers each; value_width: numbers of a value, 0 for d; columns:
+    those of "qkv" whose numbers lie before their places, as channels do; turned: the result's."""
 
-    def whole(number: int, *shape: int) -> View:
-        sizes = (*batch, *shape)
-        return View(number, 0, tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes))))
+    def whole(number: int, *shape: int, by_columns: bool = False) -> View:
+        sizes = (*batch, *(reversed(shape) if by_columns else shape))
+        *steps, last, own = (math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
+        return View(number, 0, (*steps, own, last) if by_columns else (*steps, last, own))
 
     wide = value_width or d
     added = (whole(3, n, m),) if masked else ()
-    q, k, v = whole(0, n, d), whole(1, m, d), whole(2, m, wide)
-    return AttentionForm(batch, n, m, d, wide, d**-0.5, q, k, v, added)
+    sizes = {"q": (n, d), "k": (m, d), "v": (m, wide)}
+    q, k, v = (
+        whole(number, *size, by_columns=name in columns)
+        for number, (name, size) in enumerate(sizes.items())
+    )
+    return AttentionForm(batch, n, m, d, wide, d**-0.5, q, k, v, added, turned)
 
 
 def function_of(form: AttentionForm, *, fp16: bool) -> tirx.PrimFunc:
@@ -49,7 +56,10 @@ def drawn(form: AttentionForm, dtype: str) -> tuple[list[np.ndarray], np.ndarray
         )
     )  # fmt: skip
     scores = np.einsum("...id,...jd->...ij", q.astype("f8"), k.astype("f8")) * form.scale
-    inputs = [q.ravel(), k.ravel(), v.ravel()]
+    inputs = [
+        (values if view.strides[-1] == 1 else values.swapaxes(-1, -2)).ravel()
+        for values, view in ((q, form.q), (k, form.k), (v, form.v))
+    ]
     if form.added:
         hidden = random.random(scores.shape) < 0.4
         added = np.where(hidden, -np.inf, random.normal(size=scores.shape) * 30).astype("float32")
@@ -58,4 +68,4 @@ def drawn(form: AttentionForm, dtype: str) -> tuple[list[np.ndarray], np.ndarray
         inputs.append(added.ravel())
     shares = np.exp(scores - scores.max(-1, keepdims=True))
     found = shares @ v.astype("f8") / shares.sum(-1, keepdims=True)
-    return inputs, np.moveaxis(found, -2, -3)
+    return inputs, found.swapaxes(-1, -2) if form.turned else np.moveaxis(found, -2, -3)

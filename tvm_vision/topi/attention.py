@@ -45,6 +45,7 @@ class AttentionForm:
         scale: factor of each score.
         q, k, v: (*batch, queries or keys, width).
         added: to scores, (*batch, queries, keys).
+        turned: whether the result's numbers come before its queries, as channels before places.
     """
 
     batch: tuple[int, ...]
@@ -57,10 +58,15 @@ class AttentionForm:
     k: View
     v: View
     added: tuple[View, ...] = ()
+    turned: bool = False
 
     def to_json(self) -> str:
-        """As text."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """As text: by that of a form that is not turned kernels are known that were tuned before
+        there were others."""
+        found = asdict(self)
+        if not self.turned:
+            del found["turned"]
+        return json.dumps(found, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> AttentionForm:
@@ -76,8 +82,15 @@ class AttentionForm:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the result: queries stand before the last axis of the batch, the heads."""
-        return (*self.batch[:-1], self.queries, self.batch[-1], self.value_width)
+        """Of the result: queries stand before the last axis of the batch, the heads; last where
+        it is turned."""
+        return self.place(self.batch, self.queries, self.value_width)
+
+    def place(self, batch: Sequence[Any], query: Any, column: Any) -> tuple[Any, ...]:
+        """Where the result has a number of a query."""
+        if self.turned:
+            return (*batch, column, query)
+        return (*batch[:-1], query, batch[-1], column)
 
     @property
     def batches(self) -> int:
@@ -128,7 +141,11 @@ def attention(sources: Sequence[te.Tensor], form: AttentionForm) -> te.Tensor:
     )
 
     def result(*i: Any) -> Any:
-        of = (*i[: b - 1], i[b], i[b - 1])
-        return found(*of, i[-1]) / total(*of)
+        if form.turned:
+            *batch, column, query = i
+        else:
+            *batch, query, head, column = i
+            batch = [*batch, head]
+        return found(*batch, query, column) / total(*batch, query)
 
     return te.compute(form.shape, result, "attention")

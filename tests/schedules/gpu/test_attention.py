@@ -72,12 +72,27 @@ def test_attention_with_emulated_matrices(
     need_right_arrays(device_info)
     if not unrolled:
         monkeypatch.setattr(schedules, "MOST_UNROLLED", 0)
+    check(form_of(batch, n, m, d, masked), tile, monkeypatch)
+
+
+@pytest.mark.parametrize("columns", ["q", "k", "v", "qkv"])
+def test_factors_may_lie_by_columns(
+    columns: str, monkeypatch: pytest.MonkeyPatch, device_info: Any
+) -> None:
+    """As channels before places do."""
+    need_right_arrays(device_info)
+    form = form_of((1, 2), 40, 56, 32, columns=columns)
+    assert candidates(form, SMALL)
+    check(form, None, monkeypatch)
+
+
+def check(form: AttentionForm, tile: AttentionTile | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the kernel, on emulated matrices, computes what float64 does."""
     print_kernels = build.print_kernels
     monkeypatch.setattr(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
     monkeypatch.setattr(ExpressionPrinter, "require_subgroup", lambda self, size: None)
-    form = form_of(batch, n, m, d, masked)
     function = marked(
         schedule_attention(Schedule(function_of(form, fp16=True)), SMALL, tile), SMALL
     )

@@ -6,14 +6,17 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from support.attention_forms import drawn, form_of, function_of
+from support.compiled import executor_of
 from support.matrix_runs import result
 from support.schedule_runs import target
+from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.pipeline import Compilation, run
 from tvm_vision.devices import known_devices
 from tvm_vision.frontend.onnx.load import import_onnx
@@ -27,10 +30,11 @@ from tvm_vision.schedules.gpu.plain_attention import (
     schedule_attention,
 )
 from tvm_vision.schedules.templates import marked
-from tvm_vision.topi.attention import FORM
+from tvm_vision.topi.attention import FORM, AttentionForm
 
 LIMITS = TargetLimits(threads=256, shared_bytes=32768, subgroup=64, device=INTEGRATED)
 TOLERANCE = {"float32": 1e-5, "float16": 1e-3}  # of the largest value
+TOLERANCE_OF = {"fp32": 1e-5, "fp16": 5e-3}
 # Batch, queries, keys, their width, that of values, whether something is added, the tile.
 CASES = [
     ((1, 2), 17, 33, 32, 32, False, None),
@@ -61,6 +65,35 @@ def test_attention_is_that_of_float64(
     assert np.abs(found - wanted).max() <= TOLERANCE[dtype] * np.abs(wanted).max()
 
 
+# Of what lies by columns, each alone and all, places that are vectors and that are none.
+BY_COLUMNS = [
+    ((1, 2), 49, 49, 32, 64, True, "qkv", True, None),
+    ((1, 2), 100, 60, 32, 64, False, "qkv", True, None),
+    ((2,), 64, 128, 16, 32, False, "q", False, PlainAttentionTile(64, 64, 16)),
+    ((1, 1), 30, 36, 18, 32, False, "k", True, PlainAttentionTile(16, 32, 32)),
+    ((1, 3), 30, 36, 18, 24, True, "v", False, PlainAttentionTile(32, 32, 8)),
+    ((1, 1), 52, 7, 10, 128, False, "kv", True, PlainAttentionTile(16, 32, 32)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("batch", "n", "m", "d", "wide", "masked", "columns", "turned", "tile"), BY_COLUMNS
+)
+def test_channels_may_come_before_places(
+    batch: tuple[int, ...], n: int, m: int, d: int, wide: int, masked: bool, columns: str,
+    turned: bool, tile: PlainAttentionTile | None, dtype: str, device_info: Any,
+) -> None:  # fmt: skip
+    form = form_of(batch, n, m, d, masked, wide, columns, turned)
+    function = function_of(form, fp16=dtype == "float16")
+    assert tile is None or tile in candidates(form, LIMITS)
+    scheduled = marked(schedule_attention(Schedule(function), LIMITS, tile), LIMITS)
+    inputs, wanted = drawn(form, dtype)
+    assert wanted.shape == form.shape
+    found = result(scheduled, inputs, form.shape, target(), dtype)
+    assert np.abs(found - wanted).max() <= TOLERANCE[dtype] * np.abs(wanted).max()
+
+
 def test_scores_of_any_size() -> None:
     """Nothing overflows where scores are thousands, or all but one are hidden."""
     form = form_of((1, 1), 40, 100, 32, masked=True)
@@ -78,9 +111,10 @@ def test_what_has_no_such_kernel() -> None:
     form = form_of((1, 12), 197, 197, 64)
     assert fits(form, LIMITS)
     assert not fits(form, dataclasses.replace(LIMITS, device=INTEGRATED_XE))
-    assert not fits(form, dataclasses.replace(LIMITS, shared_bytes=16384))
-    assert not fits(form, dataclasses.replace(LIMITS, threads=32))
-    assert not fits(form_of((1, 1), 9, 9, 30), LIMITS)  # not in vectors
+    assert not fits(form, dataclasses.replace(LIMITS, shared_bytes=8192))
+    assert not fits(form, dataclasses.replace(LIMITS, threads=16))
+    apart = dataclasses.replace(form.k, strides=(*form.k.strides[:-1], 2))
+    assert not fits(dataclasses.replace(form, k=apart), LIMITS)  # nothing beside each other
     assert not fits(form_of((1, 1), 9, 9, 32, False, 4), LIMITS)
     assert not fits(form_of((1, 1), 9, 9, 256), LIMITS)
     # Few workgroups for many units, each of which would work long.
@@ -95,6 +129,96 @@ def test_tiles_for_units_that_would_have_nothing_to_do_are_small() -> None:
         heads: candidates(form_of((1, heads), 64, 64, 32), LIMITS)[0].queries for heads in (4, 64)
     }
     assert first == {4: 32, 64: 64}
+
+
+def _of_channels(values_first: bool, edge: int = 6) -> Any:
+    """Attention between convolutions of one pixel, as in detectors: values times turned shares, or
+    a result that is turned."""
+    heads, d, wide, channels = 2, 8, 32, 16
+    total, n = 2 * d + wide, edge * edge
+    random = np.random.default_rng(2)
+    constants = {
+        "w": random.normal(size=(heads * total, channels, 1, 1)).astype("float32") / 4,
+        "wo": random.normal(size=(channels, heads * wide, 1, 1)).astype("float32") / 8,
+        "split": np.array([1, heads, total, n]), "parts": np.array([d, d, wide]),
+        "image": np.array([1, heads * wide, edge, edge]), "scale": np.float32(0.3),
+    }  # fmt: skip
+    node, turn = helper.make_node, {"perm": [0, 1, 3, 2]}
+    nodes = [
+        node("Conv", ["x", "w"], ["all"]),
+        node("Reshape", ["all", "split"], ["each"]),
+        node("Split", ["each", "parts"], ["q", "k", "v"], axis=2),
+        node("Mul", ["q", "scale"], ["qs"]),
+        node("Transpose", ["qs"], ["qt"], **turn),
+        node("MatMul", ["qt", "k"], ["scores"]),
+        node("Softmax", ["scores"], ["shares"], axis=-1),
+    ]
+    if values_first:
+        nodes += [
+            node("Transpose", ["shares"], ["turned"], **turn),
+            node("MatMul", ["v", "turned"], ["found"]),
+        ]
+    else:
+        nodes += [
+            node("Transpose", ["v"], ["vt"], **turn),
+            node("MatMul", ["shares", "vt"], ["rows"]),
+            node("Transpose", ["rows"], ["found"], **turn),
+        ]
+    nodes += [node("Reshape", ["found", "image"], ["back"]), node("Conv", ["back", "wo"], ["y"])]
+    value, shape = helper.make_tensor_value_info, (1, channels, edge, edge)
+    graph = helper.make_graph(
+        nodes, "attention", [value("x", TensorProto.FLOAT, shape)],
+        [value("y", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("values_first", [True, False])
+@pytest.mark.parametrize("edge", [5, 6])
+def test_attention_to_channels_is_one_kernel_between_convolutions(
+    values_first: bool, edge: int
+) -> None:
+    module = import_onnx(_of_channels(values_first, edge))[0]
+    renoir = Target(known_devices()["renoir"].target_config())
+    network = Compilation(module, renoir, CompileOptions.of({}))
+    run(network, last="known_kernels")
+    assert len(network.graph.kernels) == 3
+    kernel = network.graph.kernels[1]
+    form = AttentionForm.from_json(str(network.graph.functions[kernel.function].attrs[FORM]))
+    n = edge * edge
+    assert form.turned and form.scale == pytest.approx(0.3)
+    assert [v.offset for v in (form.q, form.k, form.v)] == [0, 8 * n, 16 * n]
+    assert {v.strides for v in (form.q, form.k, form.v)} == {(0, 48 * n, 1, n)}
+
+
+def test_a_result_that_is_read_as_it_is_is_not_turned() -> None:
+    model = _of_channels(values_first=False)
+    model.graph.output.append(helper.make_tensor_value_info("rows", TensorProto.FLOAT, None))
+    network = Compilation(
+        import_onnx(model)[0],
+        Target(known_devices()["renoir"].target_config()),
+        CompileOptions.of({}),
+    )
+    run(network, last="known_kernels")
+    functions = [network.graph.functions[kernel.function] for kernel in network.graph.kernels]
+    (text,) = [f.attrs[FORM] for f in functions if f.attrs and FORM in f.attrs]
+    assert not AttentionForm.from_json(str(text)).turned
+
+
+@pytest.mark.parametrize("values_first", [True, False])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_networks_of_channels_are_those_of_onnxruntime(values_first: bool, precision: str) -> None:
+    """On this device, whatever it has for it."""
+    model = _of_channels(values_first)
+    x = np.random.default_rng(3).normal(size=(1, 16, 6, 6)).astype("float32")
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (wanted,) = session.run(None, {"x": x})
+    module, signature = import_onnx(model)
+    executor = executor_of(compile_model(module, signature, target="vulkan", precision=precision))
+    executor.run(x=x)
+    (found,) = executor.outputs().values()
+    assert np.abs(found - wanted).max() <= TOLERANCE_OF[precision] * np.abs(wanted).max()
 
 
 def _network() -> Any:

@@ -1,12 +1,15 @@
 """Attention as one operator: softmax of a product's scores, and the product with it.
 
 Queries, keys and values are read where they lie: turned axes, reshapes and parts of one tensor
-become strides, as views of arrays have them.
+become strides, as views of arrays have them. Behind a convolution whose channels come first a
+network has them with their numbers first, and the result, too: values times turned shares, or a
+result that is turned afterwards. The kernel writes it so.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -14,7 +17,7 @@ from tvm import relax
 
 from ...topi.attention import FORM, AttentionForm, View, attention
 from .operators import fixed_shape, operator_of
-from .rewriting import constant_of, rewritten, value_of
+from .rewriting import Names, constant_of, rewritten, value_of
 from .scale_products import factor_of
 from .views import Place, place_of
 
@@ -31,13 +34,45 @@ class _Rewriter(relax.PyExprMutator):
     def __init__(self, mod: tvm.IRModule, fits: Any) -> None:
         super().__init__(mod)
         self._fits = fits
+        self._names = Names(mod["main"])
+        # Of results that are not turned, by their variables: the forms, and the tensors they read.
+        self._made_of: dict[Any, tuple[AttentionForm, list[Any]]] = {}
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
-        call = self.visit_expr_post_order(call)
         name = operator_of(call)
-        if name == "relax.permute_dims":
-            return self._turned(call)
-        return self._attention(call) if name == "relax.matmul" else call
+        if name not in ("relax.permute_dims", "relax.matmul"):
+            return self.visit_expr_post_order(call)
+        alone = self._is_alone(call.args[0])
+        call = self.visit_expr_post_order(call)
+        if name == "relax.matmul":
+            return self._attention(call)
+        written = self._written_turned(call) if alone else None
+        return self._turned(call) if written is None else written
+
+    def _is_alone(self, expr: Any) -> bool:
+        """Whether nothing else uses a tensor of the given network, nor what it is a shape of."""
+        found = self._names.lookup(expr)
+        shaped = operator_of(found) == "relax.reshape" and not self._is_alone(found.args[0])
+        return self._names.uses(expr) == 1 and not shaped
+
+    def _written_turned(self, call: relax.Call) -> relax.Expr | None:
+        """Attention whose result is turned to have its queries last, as channels before places,
+        where its values lie so, too."""
+        place, shape = place_of(call, self.lookup_binding), fixed_shape(call)
+        if place is None or shape is None or place.source not in self._made_of:
+            return None
+        form, flat = self._made_of[place.source]
+        lead = len(form.batch)
+        own = Place.whole(place.source, form.shape)
+        own = own.turned([*range(lead - 1), lead, lead + 1, lead - 1])
+        turned = replace(form, turned=True)
+        try:
+            same = own.reshaped(shape).strides == place.strides
+        except ValueError:  # digits of other axes
+            return None
+        if not same or form.v.strides[-2] != 1 or not self._fits(turned):
+            return None
+        return relax.op.reshape(self._emitted(turned, flat), shape)
 
     def _value(self, expr: Any) -> Any:
         return value_of(expr, self.lookup_binding)
@@ -54,12 +89,32 @@ class _Rewriter(relax.PyExprMutator):
             return before.args[0]
         return relax.op.permute_dims(before.args[0], axes)
 
+    def _unshaped(self, expr: Any) -> Any:
+        """What is behind an operand, seen through shapes."""
+        while operator_of(found := self._value(expr)) == "relax.reshape":
+            expr = found.args[0]
+        return found
+
+    def _unturned(self, expr: Any) -> tuple[Any, tuple[int, ...] | None]:
+        """What is behind an operand whose last two axes are turned, and its shape before that;
+        None for each where they are not."""
+        found = self._unshaped(expr)
+        shape, turned = fixed_shape(found), fixed_shape(expr)
+        if operator_of(found) != "relax.permute_dims" or shape is None or turned is None:
+            return None, None
+        last, axes = len(shape) - 1, found.attrs.axes
+        if axes is None or [int(axis) for axis in axes] != [*range(last - 1), last, last - 1]:
+            return None, None
+        if shape[-2:] != turned[-2:]:
+            return None, None
+        return self._unshaped(found.args[0]), fixed_shape(found.args[0])
+
     def _attention(self, call: relax.Call) -> relax.Expr:
-        soft, shape = call.args[0], fixed_shape(call)
-        while operator_of(self._value(soft)) == "relax.reshape":
-            soft = self._value(soft).args[0]
-        soft = self._value(soft)
-        given = fixed_shape(call.args[0])
+        shape, (shares, v), turned = fixed_shape(call), call.args[:2], False
+        soft, given = self._unshaped(shares), fixed_shape(shares)
+        if operator_of(soft) != "relax.nn.softmax":
+            shares, v, turned = v, shares, True
+            soft, given = self._unturned(shares)
         if operator_of(soft) != "relax.nn.softmax" or shape is None or given is None:
             return call
         whole = fixed_shape(soft)
@@ -87,10 +142,10 @@ class _Rewriter(relax.PyExprMutator):
                 added.append((found.args[both.index(False)], fixed_shape(found)))
             else:
                 return call
-        q, k, v = found.args[0], found.args[1], call.args[1]
+        q, k = found.args[0], found.args[1]
         q, of_q = self._unscaled(q)
         k, of_k = self._unscaled(k)
-        return self._made(call, whole, (q, k, v), scale * of_q * of_k, added)
+        return self._made(call, whole, (q, k, v), scale * of_q * of_k, added, turned)
 
     def _is_scores(self, expr: Any) -> bool:
         """Whether a product of two tensors that are no weights lies behind an operand."""
@@ -113,12 +168,25 @@ class _Rewriter(relax.PyExprMutator):
         return factor_of(found, self.lookup_binding)
 
     def _unscaled(self, expr: Any) -> tuple[Any, float]:
-        found = self._factor(self._value(expr))
-        return (expr, 1.0) if found is None else found
+        """An operand without the number that it is multiplied by, perhaps before its axes were
+        turned, and that number."""
+        found = self._value(expr)
+        factor = self._factor(found)
+        if factor is not None:
+            return factor
+        if operator_of(found) not in ("relax.permute_dims", "relax.reshape"):
+            return expr, 1.0
+        inner, number = self._unscaled(found.args[0])
+        if number == 1:
+            return expr, 1.0
+        moved = relax.Call(found.op, [inner, *found.args[1:]], found.attrs)
+        return self.builder_.emit(moved), number
 
     def _made(
-        self, call: Any, whole: tuple[int, ...], factors: Any, scale: float, added: Any
-    ) -> relax.Expr:
+        self, call: Any, whole: tuple[int, ...], factors: Any, scale: float, added: Any,
+        turned: bool,
+    ) -> relax.Expr:  # fmt: skip
+        """Attention in place of a product; turned: whether it is values times turned shares."""
         batch, (queries, keys) = whole[:-2], whole[-2:]
         places = []
         for expr in factors:
@@ -126,9 +194,10 @@ class _Rewriter(relax.PyExprMutator):
             if place is None or shape is None or self._is_input(place.source):
                 return call
             places.append((place, shape[-2:]))
-        k, (depth, _) = places[1]
-        last = len(k.axes) - 1
-        places[1] = (k.turned([*range(last - 1), last, last - 1]), (keys, depth))
+        for number in (1, 2)[: 1 + turned]:
+            place, (rows, columns) = places[number]
+            last = len(place.axes) - 1
+            places[number] = (place.turned([*range(last - 1), last, last - 1]), (columns, rows))
         width, value_width = places[0][1][1], places[2][1][1]
         sources: list[Any] = []
         views = []
@@ -146,11 +215,32 @@ class _Rewriter(relax.PyExprMutator):
         form = AttentionForm(
             batch, queries, keys, width, value_width, scale, of_q, of_k, of_v, tuple(more)
         )
-        if not self._fits(form) or any(self._size(s) >= MOST for s in sources):
+        if any(self._size(s) >= MOST for s in sources):
             return call
         emit, op = self.builder_.emit, relax.op
-        flat = [emit(op.reshape(s, [self._size(s)])) for s in sources]
-        made = emit(
+        as_written = replace(form, turned=True)
+        if turned and of_v.strides[-2] == 1 and self._fits(as_written):
+            return op.reshape(self._emitted(as_written, self._flat(sources)), call.ty.shape)
+        if not self._fits(form):
+            return call
+        flat = self._flat(sources)
+        made = self._emitted(form, flat)
+        self._made_of[made] = (form, flat)
+        lead = len(batch)
+        ends = (lead + 1, lead - 1) if turned else (lead - 1, lead + 1)
+        found = op.permute_dims(made, [*range(lead - 1), lead, *ends])
+        size = (value_width, queries) if turned else (queries, value_width)
+        if (*batch, *size) == fixed_shape(call):
+            return found
+        return op.reshape(emit(found), call.ty.shape)
+
+    def _flat(self, sources: Any) -> list[Any]:
+        """Tensors of one axis."""
+        return [self.builder_.emit(relax.op.reshape(s, [self._size(s)])) for s in sources]
+
+    def _emitted(self, form: AttentionForm, flat: list[Any]) -> Any:
+        """The variable of a result."""
+        return self.builder_.emit(
             self.builder_.call_te(
                 lambda *given: attention(given, form),
                 *flat,
@@ -158,12 +248,6 @@ class _Rewriter(relax.PyExprMutator):
                 primfunc_attrs={FORM: form.to_json()},
             )
         )
-        lead = len(batch)
-        axes = [*range(lead - 1), lead, lead - 1, lead + 1]
-        turned = op.permute_dims(made, axes)
-        if (*batch, queries, value_width) == fixed_shape(call):
-            return turned
-        return op.reshape(emit(turned), call.ty.shape)
 
     def _view(self, place: Place, shape: tuple[int, ...], sources: list[Any]) -> View:
         if place.size == math.prod(shape):

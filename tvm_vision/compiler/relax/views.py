@@ -36,6 +36,13 @@ class Place:
     axes: tuple[tuple[Digit, ...], ...]
     offset: int = 0
 
+    @classmethod
+    def whole(cls, source: Any, shape: Sequence[int]) -> Place:
+        """That of a tensor that is kept, itself."""
+        steps = [int(step) for step in np.cumprod([1, *shape[:0:-1]])[::-1]]
+        each = zip(shape, steps, strict=True)
+        return cls(source, tuple(((count, step),) if count > 1 else () for count, step in each))
+
     @property
     def size(self) -> int:
         """How many elements it has."""
@@ -139,9 +146,7 @@ def place_of(expr: Any, lookup: Lookup) -> Place | None:
                 return view_of(made, inner, lookup) if item is None else _piece(inner, made, item)
         except (ValueError, LookupError):
             pass
-    steps = [int(step) for step in np.cumprod([1, *shape[:0:-1]])[::-1]]
-    axes = (((count, step),) if count > 1 else () for count, step in zip(shape, steps, strict=True))
-    return Place(resolve(expr, lookup), tuple(axes))
+    return Place.whole(resolve(expr, lookup), shape)
 
 
 def view_of(call: relax.Call, place: Place, lookup: Lookup) -> Place:

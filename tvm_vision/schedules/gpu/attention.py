@@ -27,7 +27,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.script.ir_builder import tirx as T
 
-from ...topi.attention import AttentionForm
+from ...topi.attention import AttentionForm, View
 from ...topi.barrier import barrier
 from ..common import NotThisKind, TargetLimits, largest_divisor, up
 from ..factors import FP16
@@ -122,10 +122,17 @@ def _in_matrices(form: AttentionForm) -> bool:
     """Whether factors can be read by whole matrices."""
     if min(form.queries, form.keys) < EDGE or form.width % EDGE or form.value_width % EDGE:
         return False
-    return all(
-        view.strides[-1] == 1 and all(n % VECTOR == 0 for n in (view.offset, *view.strides[:-1]))
+    return not form.turned and all(
+        _step(view) and all(n % VECTOR == 0 for n in (view.offset, _step(view), *view.strides[:-2]))
         for view in (form.q, form.k, form.v)
     )
+
+
+def _step(view: View) -> int:
+    """Elements from one row of a matrix to the next, or from one column to the next where a column
+    lies together; 0 where neither does."""
+    row, column = view.strides[-2:]
+    return row if column == 1 else column if row == 1 else 0
 
 
 def _divides(form: AttentionForm, tile: AttentionTile, lanes: int) -> bool:
@@ -299,9 +306,7 @@ class _Kernel:
         form = self.form
         for block in range(self.tile.blocks):
             for c in range(self.width):
-                self._load(self.q, block * self.width + c, self.buffers[form.q.source],
-                           form.q.place(*self.batch, self._query(block), c * EDGE),
-                           form.q.strides[-2])  # fmt: skip
+                self._load_from(form.q, self._query(block), c, self.q, block * self.width + c)
 
     def _score(self, first: Any) -> None:
         """The scores of a part of keys, in shared memory."""
@@ -311,9 +316,7 @@ class _Kernel:
             number = turn * tile.subgroups + self.y
             with T.If(self._is_key(first, number)), T.Then():
                 for c in range(self.width):
-                    self._load(self.k, c, self.buffers[form.k.source],
-                               form.k.place(*self.batch, self._key(first + number), c * EDGE),
-                               form.k.strides[-2], "col_major")  # fmt: skip
+                    self._load_from(form.k, self._key(first + number), c, self.k, c, turned=True)
                 for block in range(tile.blocks):
                     self._clear(self.product, block)
                     for c in range(self.width):
@@ -430,9 +433,7 @@ class _Kernel:
                     self._scale(self.found, number * len(columns) + at, self.correction, 0)
         with _loop(self.held, len(columns) + len(blocks)) as tile:
             for at, column in enumerate(columns):
-                self._load(self.v, at, self.buffers[form.v.source],
-                           form.v.place(*self.batch, self._key(first + tile), column * EDGE),
-                           form.v.strides[-2])  # fmt: skip
+                self._load_from(form.v, self._key(first + tile), column, self.v, at)
             for number, block in enumerate(blocks):
                 self._load(self.share, number, self.shares,
                            block * EDGE * self.share_row + tile * EDGE, self.share_row)  # fmt: skip
@@ -465,8 +466,19 @@ class _Kernel:
                 put(self.own, 0, shares)
                 with T.vectorized(0, STORED) as own:
                     value = self.scores[row * self.score_row + column + own] / self.own[0]
-                    place = [*self.batch[:-1], query, self.batch[-1], column + own]
+                    place = list(form.place(self.batch, query, column + own))
                     T.buffer_store(out, value if kind == "float32" else T.Cast(kind, value), place)
+
+    def _load_from(
+        self, view: View, row: Any, column: Any, to: Any, number: Any, turned: bool = False
+    ) -> None:
+        """A matrix of a tensor: from a row, and a column that is counted in matrices.
+
+        turned: whether its rows become columns.
+        """
+        place = view.place(*self.batch, row, column * EDGE)
+        order = "row_major" if (view.strides[-1] == 1) != turned else "col_major"
+        self._load(to, number, self.buffers[view.source], place, _step(view), order)
 
     def _load(
         self, to: Any, number: Any, source: Any, place: Any, stride: int, order: str = "row_major"

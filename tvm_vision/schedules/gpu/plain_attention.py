@@ -7,11 +7,15 @@ does, so that no score goes through the device's memory.
 
 Some threads share four queries: of the scores each has some keys, of the results some columns. All
 is float32, whatever the tensors are.
+
+A tensor is read along what lies beside each other in it: the numbers of a row, or, behind a
+convolution whose channels come first, those of a column. Four at once where they begin at multiples
+of four.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product, starmap
@@ -21,19 +25,26 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.script.ir_builder import tirx as T
 
-from ...topi.attention import AttentionForm
+from ...topi.attention import AttentionForm, View
 from ...topi.barrier import barrier
 from ..common import NotThisKind, TargetLimits, up
+from ..cost.device_model import DeviceModel
 from .attention_kernel import LOWEST, form_of, kernel_of, put
 
 VECTOR = 4
 OWN = 4  # queries that threads share
 MOST_COLUMNS = 8  # of a result, that a thread has
-QUERIES = (64, 32)
+QUERIES = (64, 32, 16)
 KEYS = (64, 32)
-LANES = (8, 16)
-# Of more keys each workgroup works long, and a quarter of the units is to have one.
-MOST_OF_FEW, FEW = 256, 4
+LANES = (8, 16, 32)
+# Costs in products of a thread: of a number from shared memory, of one that is fetched there, of a
+# key in a softmax, and of what a block begins and ends with.
+NUMBER, FETCH, SOFTMAX, BLOCK = 4, 40, 20, 100
+# Threads that a unit is busy with: of GPUs that were timed, NVIDIA's, and of waves.
+OCCUPIED, OCCUPIED_BY_WAVES = 192, 384
+# A fifth of the units is to have a workgroup of so many queries, and more where more keys than so
+# many let each work long.
+FEW, FEW_QUERIES, FEW_KEYS = 5, 16, 256
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,34 @@ class PlainAttentionTile:
         return self.lanes // OWN
 
 
+@dataclass(frozen=True)
+class Reading:
+    """by_columns: whether neighbours in memory are of one column, else of one row; wide: how many
+    of them are read at once."""
+
+    by_columns: bool
+    wide: int
+
+
+def _reading(view: View, rows: int, columns: int) -> Reading | None:
+    """How a matrix is read; None where nothing lies beside each other in it."""
+    *others, row, column = view.strides
+    if 1 not in (row, column):
+        return None
+    by_columns = column != 1
+    steps = (view.offset, *others, column if by_columns else row, rows if by_columns else columns)
+    return Reading(by_columns, VECTOR if all(step % VECTOR == 0 for step in steps) else 1)
+
+
+def _readings(form: AttentionForm) -> list[Reading | None]:
+    """Of queries, keys and values."""
+    return [
+        _reading(form.q, form.queries, form.width),
+        _reading(form.k, form.keys, form.width),
+        _reading(form.v, form.keys, form.value_width),
+    ]
+
+
 def fits(form: AttentionForm, limits: TargetLimits) -> bool:
     """Whether attention is such a kernel on a device."""
     return bool(candidates(form, limits))
@@ -62,10 +101,11 @@ def fits(form: AttentionForm, limits: TargetLimits) -> bool:
 
 def candidates(form: AttentionForm, limits: TargetLimits) -> list[PlainAttentionTile]:
     """All tiles that fit, those that should take least time first."""
-    units = limits.device.units.count
-    if not limits.device.attends_plainly or not _in_vectors(form):
+    units = limits.device.units
+    if not limits.device.attends_plainly or None in _readings(form):
         return []
-    if form.keys > MOST_OF_FEW and FEW * _groups(form, min(QUERIES)) < units:
+    parts = FEW * _groups(form, FEW_QUERIES)
+    if parts * FEW_KEYS < units.count * max(form.keys, FEW_KEYS):
         return []
     tiles = [
         tile
@@ -75,7 +115,7 @@ def candidates(form: AttentionForm, limits: TargetLimits) -> list[PlainAttention
         and tile.threads <= limits.threads
         and _shared(form, tile) <= limits.shared_bytes
     ]
-    return sorted(tiles, key=lambda tile: _cost(form, tile, units))
+    return sorted(tiles, key=lambda tile: _cost(form, tile, limits.device))
 
 
 def _groups(form: AttentionForm, queries: int) -> int:
@@ -83,26 +123,35 @@ def _groups(form: AttentionForm, queries: int) -> int:
     return up(form.queries, queries) * form.batches
 
 
-def _cost(form: AttentionForm, tile: PlainAttentionTile, units: int) -> float:
-    """In what order tiles are tried: by what they compute, padding too, by the shared memory that a
-    thread takes from others, and by the units that two workgroups each would not reach. By 8 tiles
-    each of 9 forms, timed on an H100, what is first takes 1.00 to 1.23 of the best's time."""
-    padded = up(form.queries, tile.queries) * tile.queries * up(form.keys, tile.keys) * tile.keys
-    alone = max(1.0, 2 * units / _groups(form, tile.queries))
-    return padded * alone * _shared(form, tile) / tile.threads
+def _cost(form: AttentionForm, tile: PlainAttentionTile, device: DeviceModel) -> float:
+    """In what order tiles are tried: by what a thread does for a block of keys. Workgroups that a
+    unit has at once make each other slower once it is busy; others wait for them. Chosen by 9 forms
+    that were timed on an H200 and 9 of the models of two of AMD's GPUs, with 4 to 15 tiles each:
+    what is first takes up to 1.11 of the best's time."""
+    own, columns = tile.keys // tile.lanes, form.value_width // tile.lanes
+    scores = form.width * (OWN * own + NUMBER * (OWN + own))
+    results = tile.keys * (OWN * columns + NUMBER * (OWN + columns))
+    fetched = FETCH * tile.keys * (form.width + form.value_width) / tile.threads
+    steps = scores + results + fetched + SOFTMAX * tile.keys / tile.shares + BLOCK
+    units = device.units
+    groups = _groups(form, tile.queries)
+    of_unit, threads = up(groups, units.count), up(tile.threads, units.lanes) * units.lanes
+    at_once = units.resident(groups, threads, _shared(form, tile))
+    occupied = OCCUPIED if device.measured else OCCUPIED_BY_WAVES
+    busy = max(1.0, at_once * threads / occupied) * of_unit / at_once
+    return up(form.keys, tile.keys) * steps * busy
 
 
-def _in_vectors(form: AttentionForm) -> bool:
-    """Whether neighbours are read at once."""
-    return form.width % VECTOR == 0 and all(
-        view.strides[-1] == 1 and all(n % VECTOR == 0 for n in (view.offset, *view.strides[:-1]))
-        for view in (form.q, form.k, form.v)
-    )
+def _value_row(form: AttentionForm) -> int:
+    """Numbers from one row of values to the next in shared memory: threads that write a column
+    there write to several banks."""
+    by_columns = form.v.strides[-1] != 1
+    return form.value_width + VECTOR * by_columns
 
 
 def _shared(form: AttentionForm, tile: PlainAttentionTile) -> int:
     """Bytes of shared memory: queries, keys or values, scores; tops, factors."""
-    factors = max(form.width, form.value_width) * tile.keys
+    factors = max(form.width, _value_row(form)) * tile.keys
     return 4 * (tile.queries * (form.width + tile.keys + tile.shares + 1) + factors)
 
 
@@ -131,6 +180,27 @@ def _wide(count: int) -> int:
     return next(wide for wide in (4, 2, 1) if count % wide == 0)
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """A matrix in shared memory.
+
+    Attributes:
+        buffer: that has it.
+        rows_near: whether neighbours there are of different rows, else of one.
+        step: numbers from one run of neighbours to the next.
+        change: what is stored, of a row and a value.
+    """
+
+    buffer: Any
+    rows_near: bool
+    step: int
+    change: Callable[[Any, Any], Any]
+
+    def place(self, row: Any, column: Any) -> Any:
+        """Where a number is."""
+        return column * self.step + row if self.rows_near else row * self.step + column
+
+
 class _Kernel:
     """The statements of a thread."""
 
@@ -142,8 +212,9 @@ class _Kernel:
         self.first = block % groups * tile.queries
         self.batch = form.inside(block // groups)
         self.own_keys, self.columns = tile.keys // tile.lanes, form.value_width // tile.lanes
+        self.value_row = _value_row(form)
         self.queries = _buffer(form.width * tile.queries, "shared")
-        self.factors = _buffer(max(form.width, form.value_width) * tile.keys, "shared")
+        self.factors = _buffer(max(form.width, self.value_row) * tile.keys, "shared")
         self.scores = _buffer(tile.keys * tile.queries, "shared")
         self.tops = _buffer(tile.shares * tile.queries, "shared")
         self.corrections = _buffer(tile.queries, "shared")
@@ -183,12 +254,44 @@ class _Kernel:
         barrier()
         self._give()
 
-    def _fetch(self, view: Any, row: Any, number: Any) -> None:
-        """Neighbours of a row of a tensor."""
-        buffer = self.buffers[view.source]
-        with T.vectorized(0, VECTOR) as i:
-            value = buffer[view.place(*self.batch, row, number * VECTOR + i)]
-            put(self.fetched, i, T.Cast("float32", value))
+    def _fetch(
+        self, view: View, size: tuple[int, int], first: Any, count: int, into: _Shared
+    ) -> None:
+        """Rows of a matrix to shared memory, from a first one on.
+
+        Args:
+            size: rows and columns of the matrix; in place of rows behind its last come others.
+            count: of rows.
+        """
+        rows, columns = size
+        reading = _reading(view, rows, columns)
+        assert reading is not None
+        wide, by_columns = reading.wide, reading.by_columns
+        source, across = self.buffers[view.source], columns // wide
+        with self._turns(count * columns // wide) as number:
+            if by_columns:
+                runs = count // wide
+                row, column, last = number % runs * wide, number // runs, rows - wide
+            elif into.rows_near:
+                row, column, last = number % count, number // count * wide, rows - 1
+            else:
+                row, column, last = number // across, number % across * wide, rows - 1
+            read = tirx.min(first + row, T.int32(last))
+            with T.vectorized(0, wide) as i:
+                place = (read + i, column) if by_columns else (read, column + i)
+                value = source[view.place(*self.batch, *place)]
+                put(self.fetched, i, T.Cast("float32", value))
+
+            def store(i: Any) -> None:
+                to = (row + i, column) if by_columns else (row, column + i)
+                put(into.buffer, into.place(*to), into.change(to[0], self.fetched[i]))
+
+            if by_columns == into.rows_near:
+                with T.vectorized(0, wide) as i:
+                    store(i)
+            else:
+                for i in range(wide):
+                    store(i)
 
     @contextmanager
     def _turns(self, total: int) -> Iterator[Any]:
@@ -205,33 +308,25 @@ class _Kernel:
     def _ask(self) -> None:
         """The queries, scaled, those of a number beside each other."""
         form, count = self.form, self.tile.queries
-        with self._turns(count * form.width // VECTOR) as number:
-            row, column = number % count, number // count
-            query = tirx.min(self.first + row, T.int32(form.queries - 1))
-            self._fetch(form.q, query, column)
-            for i in range(VECTOR):
-                value = self.fetched[i] * T.float32(form.scale)
-                put(self.queries, (column * VECTOR + i) * count + row, value)
+        scale = T.float32(form.scale)
+        into = _Shared(self.queries, True, count, lambda _, value: value * scale)
+        self._fetch(form.q, (form.queries, form.width), self.first, count, into)
 
     def _fetch_keys(self, first: Any) -> None:
         """A block of keys, those of a number beside each other."""
         form, count = self.form, self.tile.keys
-        with self._turns(count * form.width // VECTOR) as number:
-            row, column = number % count, number // count
-            self._fetch(form.k, tirx.min(first + row, T.int32(form.keys - 1)), column)
-            for i in range(VECTOR):
-                put(self.factors, (column * VECTOR + i) * count + row, self.fetched[i])
+        into = _Shared(self.factors, True, count, lambda _, value: value)
+        self._fetch(form.k, (form.keys, form.width), first, count, into)
 
     def _fetch_values(self, first: Any) -> None:
         """A block of values, as they are; 0 behind the last."""
         form = self.form
-        across = form.value_width // VECTOR
-        with self._turns(self.tile.keys * across) as number:
-            row, column = number // across, number % across
-            self._fetch(form.v, tirx.min(first + row, T.int32(form.keys - 1)), column)
-            with T.vectorized(0, VECTOR) as i:
-                value = self._counted(first + row, self.fetched[i], 0.0)
-                put(self.factors, row * form.value_width + column * VECTOR + i, value)
+
+        def change(row: Any, value: Any) -> Any:
+            return self._counted(first + row, value, 0.0)
+
+        into = _Shared(self.factors, False, self.value_row, change)
+        self._fetch(form.v, (form.keys, form.value_width), first, self.tile.keys, into)
 
     def _counted(self, key: Any, value: Any, otherwise: float) -> Any:
         """A value of a key; something else behind the last."""
@@ -315,27 +410,36 @@ class _Kernel:
                 put(self.found, place, self.found[place] * self.asked[i])
         with T.serial(0, tile.keys) as key:
             self._load(self.asked, self.scores, key * tile.queries + self.place, OWN)
-            place = key * self.form.value_width + self.lane * columns
+            place = key * self.value_row + self.lane * columns
             self._load(self.near, self.factors, place, columns)
             self._multiply(self.found, columns)
 
     def _give(self) -> None:
         """Results, divided by the sums of their shares."""
-        form, out = self.form, self.buffers[-1]
-        kind, columns, count = str(out.dtype), self.columns, self.tile.queries
-        wide = _wide(columns)
+        form, columns, count = self.form, self.columns, self.tile.queries
         for i in range(OWN):
-            put(self.sum, 0, self.tops[self.place + i])
+            total = self.tops[self.place + i]
             for part in range(1, self.tile.shares):
-                put(self.sum, 0, self.sum[0] + self.tops[part * count + self.place + i])
-            query = self.first + self.place + i
-            with T.If(query < form.queries), T.Then():
+                total = total + self.tops[part * count + self.place + i]
+            put(self.asked, i, total)
+        first, column = self.first + self.place, self.lane * columns
+        if form.turned and form.queries % OWN == 0:
+            with T.If(first < form.queries), T.Then():
+                for c in range(columns):
+                    with T.vectorized(0, OWN) as i:
+                        self._give_one(c, i, first + i, column + c)
+            return
+        wide = 1 if form.turned else _wide(columns)
+        for i in range(OWN):
+            with T.If(first + i < form.queries), T.Then():
                 for at in range(0, columns, wide):
                     with T.vectorized(0, wide) as c:
-                        value = self.found[(at + c) * OWN + i] / self.sum[0]
-                        place = [
-                            *self.batch[:-1], query, self.batch[-1], self.lane * columns + at + c,
-                        ]  # fmt: skip
-                        T.buffer_store(
-                            out, value if kind == "float32" else T.Cast(kind, value), place
-                        )
+                        self._give_one(at + c, i, first + i, column + at + c)
+
+    def _give_one(self, number: Any, own: Any, query: Any, column: Any) -> None:
+        """One of a thread's results, of its columns and of its queries."""
+        out = self.buffers[-1]
+        value = self.found[number * OWN + own] / self.asked[own]
+        kind = str(out.dtype)
+        place = self.form.place(self.batch, query, column)
+        T.buffer_store(out, value if kind == "float32" else T.Cast(kind, value), list(place))
