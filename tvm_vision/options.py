@@ -109,7 +109,8 @@ class CompileOptions:
         "normalizations that a network writes out, as one kernel each, on GPUs"
     )
     fuse_data_movement: bool = _switch(
-        "concatenations, slices and resizing inside the convolution that reads them, on GPUs"
+        "concatenations, slices, resizing, gates of channels, and normalizations with ReLU inside "
+        "the convolution that reads them, on GPUs"
     )
     concat_in_place: bool = _switch("concatenations without a kernel, where memory allows it")
     slice_in_place: bool = _switch(

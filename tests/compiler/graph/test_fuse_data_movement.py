@@ -8,17 +8,24 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from onnx import TensorProto
+from tvm import te, topi
 from tvm.target import Target
 
 from support.compiled import FIXED, MATRIX_GPU, executor_of
 from support.networks import NETWORKS, Builder, _upsample
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
-from tvm_vision.compiler.graph.fuse_data_movement import fuse_data_movement, is_selection
+from tvm_vision.compiler.graph.fuse_data_movement import (
+    fuse_data_movement,
+    is_prologue,
+    is_selection,
+)
 from tvm_vision.compiler.graph.selection_cost import pick_cycles
+from tvm_vision.compiler.pipeline import Compilation, run
 from tvm_vision.devices import known_devices
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import TargetLimits, schedule_function
 from tvm_vision.schedules.common import left_to_host
 from tvm_vision.schedules.cost.device_model import FITTED
@@ -61,6 +68,20 @@ def half(b: Any, one: str, two: str) -> tuple[str]:
     return (b.conv(second, 8, 16, 3, act="leaky"),)
 
 
+def gated(b: Any, one: str, two: str) -> tuple[str]:
+    """As behind squeeze-and-excitation."""
+    gate = b.node("Sigmoid", [b.conv(b.node("GlobalAveragePool", [one]), 16, 16, 1)])
+    return (b.conv(b.node("Mul", [one, gate]), 16, 32, 1, act="relu"),)
+
+
+def normalized(b: Any, one: str, two: str) -> tuple[str]:
+    """A batch norm and ReLU before a convolution, as in blocks that begin with them; another reads
+    what comes before."""
+    rows = [b.constant(b.random.uniform(0.5, 1.5, 16).astype("float32")) for _ in range(4)]
+    norm = b.node("BatchNormalization", [one, *rows])
+    return (b.node("Add", [b.conv(b.node("Relu", [norm]), 16, 16, 3), one]),)
+
+
 def read_twice(b: Any, one: str, two: str) -> tuple[str]:
     x = b.node("Concat", [one, two, one], axis=1)
     return (b.node("Add", [b.conv(x, 56, 32, 1), b.conv(x, 56, 32, 3)]),)
@@ -88,7 +109,7 @@ def results(model: Any, way: str, patch: pytest.MonkeyPatch, **options: Any) -> 
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("tail", [pointwise, window, resized, half])
+@pytest.mark.parametrize("tail", [pointwise, window, resized, half, gated, normalized])
 @pytest.mark.parametrize(
     ("precision", "layout"),
     [("fp32", "nhwc"), ("fp16", "nchw"), pytest.param("fp16", "nhwc", marks=pytest.mark.slow)],
@@ -105,7 +126,9 @@ def test_the_same_values_from_fewer_kernels(
     found, fewer = results(model, "on", monkeypatch, **options)
     assert fewer < kernels
     scale = np.abs(expected[0]).max()
-    np.testing.assert_allclose(found[0], expected[0], atol=1e-6 * scale)
+    # What a prologue computes is not rounded to fp16 between two kernels.
+    rounded = precision == "fp16" and tail in (gated, normalized)
+    np.testing.assert_allclose(found[0], expected[0], atol=(4e-3 if rounded else 1e-6) * scale)
 
 
 @pytest.mark.parametrize(("tail", "outputs"), [(read_twice, 1), (handed_out, 2), (computed, 1)])
@@ -117,6 +140,37 @@ def test_where_it_must_not_be(tail: Any, outputs: int, monkeypatch: pytest.Monke
         graph = prepare(import_onnx(model)[0], target=FIXED)
         counts.append(len(graph.kernels))
     assert counts[0] == counts[1]
+
+
+def prologue(make: Any, *shapes: tuple[int, ...]) -> bool:
+    given = [te.placeholder(shape, "float32") for shape in shapes]
+    return is_prologue(te.create_prim_func([*given, make(*given)]))
+
+
+def test_what_is_a_prologue() -> None:
+    whole, row = (1, 8, 4, 4), (1, 8, 1, 1)
+    assert prologue(lambda x, g: topi.multiply(x, g), whole, row)
+    assert prologue(lambda x: topi.nn.relu(x), whole)
+    assert prologue(lambda x, a, b: topi.nn.relu(x * a + b), whole, row, row)
+    assert not prologue(lambda x, y: x + y, whole, whole)  # each would be read for each tile
+    assert not prologue(lambda x: topi.sigmoid(x), whole)  # much for each tile
+    assert not prologue(lambda x: topi.sum(x, 1), whole)
+    assert not prologue(lambda x: topi.transpose(x, (0, 2, 3, 1)), whole)
+    assert not prologue(lambda x, g: topi.multiply(topi.transpose(x), g), whole, (1,))
+    assert not prologue(lambda x: topi.concatenate([x, x * 2.0], 1), whole)
+
+
+def test_on_a_device_that_was_timed_prologues_are_where_no_matrices_are() -> None:
+    module, _ = import_onnx(network(gated))
+    kernels = {}
+    for precision in ("fp32", "fp16"):
+        for inside in (True, False):
+            options = CompileOptions.of({"fuse_data_movement": inside}, precision=precision)
+            network_of = Compilation(module, Target(MATRIX_GPU, host="llvm"), options)
+            run(network_of, last="known_kernels")
+            kernels[precision, inside] = len(network_of.graph.kernels)
+    assert kernels["fp32", True] < kernels["fp32", False]
+    assert kernels["fp16", True] == kernels["fp16", False]
 
 
 def test_what_selects(monkeypatch: pytest.MonkeyPatch) -> None:

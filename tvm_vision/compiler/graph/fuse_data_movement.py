@@ -1,10 +1,11 @@
-"""Selections without a kernel of their own: their consumer picks the values as it fetches them.
+"""Selections and prologues without a kernel of their own: their consumer does it as it fetches.
 
-Concatenations, nearest-neighbour resizing and slices move values and compute none. Where a
+Concatenations, nearest-neighbour resizing and slices move values and compute none. A gate of
+channels, or a normalization and ReLU before a convolution, computes little of each value. Where a
 convolution or product alone reads such a result, the two functions become one: schedules for sums
 of products inline whatever makes an operand into its fetch, as they do with padding. It saves a
-kernel, the barrier after it, and writing and reading the tensor between; it costs arithmetic on
-indices at every fetch, k·k times for a window, which selection_cost.py weighs up for the device.
+kernel, the barrier after it, and writing and reading the tensor between; it costs arithmetic at
+every fetch, k·k times for a window, which selection_cost.py weighs up for the device.
 Concatenations in place are no kernels before.
 
 The option ``fuse_data_movement`` turns it off.
@@ -12,6 +13,7 @@ The option ``fuse_data_movement`` turns it off.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -31,7 +33,8 @@ _PRODUCTS = ("direct_conv", "coopmat_gemm", "contraction")
 
 
 def fuse_data_movement(graph: StaticGraph, limits: TargetLimits) -> StaticGraph:
-    """The same graph with each selection that one sum of products reads as a part of that."""
+    """The same graph with each selection or prologue that one sum of products reads as a part of
+    that."""
     joined = _Joined(graph, limits)
     uses = Counter(t for kernel in graph.kernels for t in kernel.inputs)
     kept = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
@@ -40,7 +43,7 @@ def fuse_data_movement(graph: StaticGraph, limits: TargetLimits) -> StaticGraph:
         (made, *others) = kernel.outputs
         # Its memory is its own: no view of it, no part of another's.
         own = graph.root(made) == made and alone[made] == 1 and made not in kept
-        if others or not own or uses[made] != 1 or not joined.selects(kernel.function):
+        if others or not own or uses[made] != 1 or not joined.is_first(kernel.function):
             continue
         reader = next(k for k in graph.kernels if made in k.inputs)
         name = joined.function(kernel.function, reader.function, reader.inputs.index(made))
@@ -67,13 +70,14 @@ class _Joined:
         self.functions = dict(graph.functions)
         self._limits = limits
         self._names: dict[tuple[str, str, int], str | None] = {}
-        self._selects: dict[str, bool] = {}
+        self._firsts: dict[str, bool] = {}
 
-    def selects(self, name: str) -> bool:
-        """Whether a function only moves values."""
-        if name not in self._selects:
-            self._selects[name] = is_selection(self.functions[name])
-        return self._selects[name]
+    def is_first(self, name: str) -> bool:
+        """Whether a function may be done by what reads its result."""
+        if name not in self._firsts:
+            function = self.functions[name]
+            self._firsts[name] = is_selection(function) or is_prologue(function)
+        return self._firsts[name]
 
     def function(self, first: str, second: str, at: int) -> str | None:
         """The name of ``second`` with its parameter ``at`` made by ``first`` inside.
@@ -84,7 +88,8 @@ class _Joined:
         if key not in self._names:
             before, after = self.functions[first], self.functions[second]
             self._names[key] = None
-            if self._is_product(after) and pays(before, after, at, self._limits):
+            computes = not is_selection(before)
+            if self._is_product(after) and pays(before, after, at, self._limits, computes):
                 function = join(before, after, at)
                 if self._is_product(function):
                     name = unused_name(f"{first}_{second}", self.functions)
@@ -120,6 +125,51 @@ def is_selection(function: tirx.PrimFunc) -> bool:
         ],
     )
     return bool(stores) and not odd and all(_is_picked(s.value, s.indices) for s in stores)
+
+
+def is_prologue(function: tirx.PrimFunc) -> bool:
+    """Whether a function makes each value of its result of the one at the same place of one tensor,
+    by products, sums and bounds with those of smaller tensors: the gate of a channel (Hu et al.
+    2018, squeeze-and-excitation), or a normalization and ReLU before a convolution."""
+    if not isinstance(function.body, s_tir.SBlockRealize):
+        return False
+    *given, result = function.params
+    size = _size(result)
+    blocks: list[Any] = []
+    calls: list[Any] = []
+    tvm_ffi.structural_walk(
+        function.body.block.body, [(s_tir.SBlock, blocks.append), (ir.Call, calls.append)]
+    )
+    whole = [p for p in given if _size(p) >= size]
+    return len(whole) == 1 and not calls and all(_is_by_place(b, given, size) for b in blocks)
+
+
+def _is_by_place(block: Any, given: list[Any], size: int) -> bool:
+    """Whether a block stores values at the places that they are made of, of a result of that size;
+    what is smaller is given."""
+    store = block.body
+    if not isinstance(store, tirx.BufferStore) or block.init is not None:
+        return False
+    loads: list[Any] = []
+    tvm_ffi.structural_walk(store.value, (ir.TensorLoad, loads.append))
+    own = [axis.var for axis in block.iter_vars]
+    return (
+        _size(store.buffer) == size
+        and _same(store.indices, own)
+        and all(
+            _same(load.indices, own) if _size(load.source) == size
+            else any(load.source.same_as(p) for p in given)
+            for load in loads
+        )
+    )  # fmt: skip
+
+
+def _size(tensor: Any) -> int:
+    return math.prod(int(n) for n in tensor.ty.shape)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return len(one) == len(other) and all(a.same_as(b) for a, b in zip(one, other, strict=True))
 
 
 def _is_picked(value: Any, place: Any) -> bool:

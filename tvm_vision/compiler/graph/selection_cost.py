@@ -1,9 +1,11 @@
-"""Whether a selection is faster inside the product that reads it, or as a kernel of its own.
+"""Whether a selection or prologue is faster inside the product that reads it, or as a kernel of
+its own.
 
 Inside, it saves a launch, and a tensor that is written and read; but a value is found anew each
-time that a tile fetches it, and of several tensors each is read and one is taken. As in
-relax/winograd_cost.py, a kernel takes as long as the slower of its arithmetic and its bytes. On
-devices that kernels were timed on selections are always inside, as they were then.
+time that a tile fetches it, and of several tensors each is read and one is taken; a prologue reads
+its smaller tensors beside the large one. As in relax/winograd_cost.py, a kernel takes as long as
+the slower of its arithmetic and its bytes. On devices that kernels were timed on selections are
+always inside, as they were then, and prologues where no matrices wait for what they compute.
 """
 
 from __future__ import annotations
@@ -23,18 +25,26 @@ from ...schedules.cost.tile_costs import PipelineCosts
 from ...schedules.templates import shape_of
 
 
-def pays(selection: tirx.PrimFunc, product: tirx.PrimFunc, at: int, limits: TargetLimits) -> bool:
+def pays(
+    selection: tirx.PrimFunc,
+    product: tirx.PrimFunc,
+    at: int,
+    limits: TargetLimits,
+    computes: bool = False,
+) -> bool:
     """Whether a product that makes its parameter ``at`` by a selection is no slower than both.
 
-    True where the device's rates are not known, or kernels were timed on it.
+    Args:
+        computes: whether it is a prologue. Where the device's rates are not known, or kernels were
+            timed on it, it is as good inside products without matrices, and a selection inside any.
     """
     device, rates = limits.device, limits.device.rates
-    if rates is None or device.measured:
-        return True
-    *read, made = map(_bytes, selection.params)
-    others = sum(_bytes(p) for i, p in enumerate(product.params) if i != at)
     choice = likeliest(product, limits)
     assert choice is not None
+    if rates is None or device.measured:
+        return not computes or choice.template == "contraction"
+    *read, made = map(_bytes, selection.params)
+    others = sum(_bytes(p) for i, p in enumerate(product.params) if i != at)
     shape = shape_of(choice.template, product)
     arithmetic = _CYCLES[choice.template](choice.parameters, shape, device) / rates.clock
     vectors = _fetched(choice.parameters, shape, math.prod(_sizes(product.params[at])))
