@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm.s_tir import Schedule
 from tvm.target import Target
@@ -18,6 +19,7 @@ from support.matrix_runs import result
 from support.schedule_runs import target
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.relax.attention import fused_attention
 from tvm_vision.devices import known_devices
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions
@@ -131,6 +133,50 @@ def test_tiles_for_units_that_would_have_nothing_to_do_are_small() -> None:
     assert first == {4: 32, 64: 64}
 
 
+def _network() -> Any:
+    """Attention of two heads between products."""
+    n, heads, d = 40, 2, 16
+    random = np.random.default_rng(1)
+    constants = {
+        **{
+            f"w{name}": random.normal(size=(heads * d, heads * d)).astype("float32") / 4
+            for name in "qkvo"
+        },
+        "split": np.array([1, n, heads, d]), "joined": np.array([1, n, heads * d]),
+        "scale": np.float32(0.25),
+    }  # fmt: skip
+    node, turns = helper.make_node, {"k": [0, 2, 3, 1]}
+    nodes = []
+    for name in "qkv":
+        nodes += [
+            node("MatMul", ["x", f"w{name}"], [f"{name}0"]),
+            node("Reshape", [f"{name}0", "split"], [f"{name}1"]),
+            node(
+                "Transpose",
+                [f"{name}1"],
+                [name],
+                perm=turns.get(name, [0, 2, 1, 3]),
+            ),
+        ]
+    nodes += [
+        node("MatMul", ["q", "k"], ["plain"]),
+        node("Mul", ["plain", "scale"], ["scores"]),
+        node("Softmax", ["scores"], ["shares"], axis=-1),
+        node("MatMul", ["shares", "v"], ["found"]),
+        node("Transpose", ["found"], ["back"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["back", "joined"], ["all"]),
+        node("MatMul", ["all", "wo"], ["y"]),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "attention",
+        [value("x", TensorProto.FLOAT, (1, n, heads * d))],
+        [value("y", TensorProto.FLOAT, (1, n, heads * d))],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 def _of_channels(values_first: bool, edge: int = 6) -> Any:
     """Attention between convolutions of one pixel, as in detectors: values times turned shares, or
     a result that is turned."""
@@ -206,6 +252,56 @@ def test_a_result_that_is_read_as_it_is_is_not_turned() -> None:
     assert not AttentionForm.from_json(str(text)).turned
 
 
+def _cosine() -> Any:
+    """Attention whose scores have a number for each head, and one that is added for each place."""
+    model = _network()
+    (scale,) = [w for w in model.graph.initializer if w.name == "scale"]
+    scale.CopyFrom(numpy_helper.from_array(np.array([[[0.3]], [[2.0]]], "float32"), "scale"))
+    bias = np.random.default_rng(5).normal(size=(1, 2, 40, 40)).astype("float32")
+    model.graph.initializer.append(numpy_helper.from_array(bias, "bias"))
+    (soft,) = [node for node in model.graph.node if node.op_type == "Softmax"]
+    at = list(model.graph.node).index(soft)
+    model.graph.node.insert(at, helper.make_node("Add", ["scores", "bias"], ["with_bias"]))
+    soft.input[0] = "with_bias"
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "turned"),
+    [
+        (_network(), False), (_cosine(), False), (_of_channels(True), True),
+        (_of_channels(False), True), (_of_channels(True, 5), True),
+    ],
+    ids=["tokens", "cosine", "channels", "channels that are turned back", "odd places"],
+)  # fmt: skip
+def test_what_is_found_is_what_the_network_computes(model: Any, turned: bool) -> None:
+    """On the processor, as the function says it, for any form."""
+    forms: list[AttentionForm] = []
+    module, signature = import_onnx(model)
+    made = fused_attention(module, lambda form: forms.append(form) is None)
+    assert forms[-1].turned == turned
+    given = model.graph.input[0].type.tensor_type.shape.dim
+    x = np.random.default_rng(4).normal(size=[n.dim_value for n in given]).astype("float32")
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (wanted,) = session.run(None, {"x": x})
+    compiled = compile_model(made, signature, target="llvm")
+    assert any("attention" in kernel["function"] for kernel in compiled.graph["kernels"])
+    executor = executor_of(compiled, tvm.cpu(0))
+    executor.run(x=x)
+    (found,) = executor.outputs().values()
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
+def test_a_number_for_each_key_is_no_matter_of_queries() -> None:
+    model = _network()
+    (scale,) = [w for w in model.graph.initializer if w.name == "scale"]
+    columns = np.linspace(0.1, 1, 40, dtype="float32").reshape(1, 1, 1, 40)
+    scale.CopyFrom(numpy_helper.from_array(columns, "scale"))
+    asked: list[AttentionForm] = []
+    fused_attention(import_onnx(model)[0], lambda form: asked.append(form) is None)
+    assert not asked
+
+
 @pytest.mark.parametrize("values_first", [True, False])
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_networks_of_channels_are_those_of_onnxruntime(values_first: bool, precision: str) -> None:
@@ -219,46 +315,6 @@ def test_networks_of_channels_are_those_of_onnxruntime(values_first: bool, preci
     executor.run(x=x)
     (found,) = executor.outputs().values()
     assert np.abs(found - wanted).max() <= TOLERANCE_OF[precision] * np.abs(wanted).max()
-
-
-def _network() -> Any:
-    """Attention of two heads between products."""
-    n, heads, d = 40, 2, 16
-    constants = {
-        **{f"w{name}": np.ones((heads * d, heads * d), "float32") for name in "qkvo"},
-        "split": np.array([1, n, heads, d]), "joined": np.array([1, n, heads * d]),
-        "scale": np.float32(0.25),
-    }  # fmt: skip
-    node, turns = helper.make_node, {"k": [0, 2, 3, 1]}
-    nodes = []
-    for name in "qkv":
-        nodes += [
-            node("MatMul", ["x", f"w{name}"], [f"{name}0"]),
-            node("Reshape", [f"{name}0", "split"], [f"{name}1"]),
-            node(
-                "Transpose",
-                [f"{name}1"],
-                [name],
-                perm=turns.get(name, [0, 2, 1, 3]),
-            ),
-        ]
-    nodes += [
-        node("MatMul", ["q", "k"], ["plain"]),
-        node("Mul", ["plain", "scale"], ["scores"]),
-        node("Softmax", ["scores"], ["shares"], axis=-1),
-        node("MatMul", ["shares", "v"], ["found"]),
-        node("Transpose", ["found"], ["back"], perm=[0, 2, 1, 3]),
-        node("Reshape", ["back", "joined"], ["all"]),
-        node("MatMul", ["all", "wo"], ["y"]),
-    ]
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes, "attention",
-        [value("x", TensorProto.FLOAT, (1, n, heads * d))],
-        [value("y", TensorProto.FLOAT, (1, n, heads * d))],
-        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
-    )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
@@ -275,4 +331,4 @@ def test_networks_for_waves_have_it(name: str, one: bool, precision: str) -> Non
         functions = [network.graph.functions[kernel.function] for kernel in network.graph.kernels]
         forms = [f.attrs[FORM] for f in functions if f.attrs and FORM in f.attrs]
         assert len(forms) == (one and not options)
-    assert len(functions) == 7
+    assert len(functions) == 8

@@ -17,7 +17,7 @@ from tvm import relax
 
 from ...topi.attention import FORM, AttentionForm, View, attention
 from .operators import fixed_shape, operator_of
-from .rewriting import Names, constant_of, rewritten, value_of
+from .rewriting import Names, constant_of, is_constant, rewritten, value_of
 from .scale_products import factor_of
 from .views import Place, place_of
 
@@ -123,7 +123,7 @@ class _Rewriter(relax.PyExprMutator):
             return call
         if str(call.ty.dtype) != "float32" or whole[-2:] != given[-2:]:
             return call
-        scale, added, expr = 1.0, [], soft.args[0]
+        scale, by_row, added, expr = 1.0, [], [], soft.args[0]
         while operator_of(found := self._value(expr)) != "relax.matmul":
             name = operator_of(found)
             if name == "relax.reshape":
@@ -131,10 +131,14 @@ class _Rewriter(relax.PyExprMutator):
                     return call
                 expr = found.args[0]
                 continue
-            number = self._factor(found)
+            number, rows = self._factor(found), self._by_row(found)
             if number is not None:
                 scale, expr = scale * number[1], number[0]
-            elif name == "relax.add" and scale == 1:  # a scale behind it is of what is added, too
+            elif rows is not None:
+                expr = rows[0]
+                by_row.append((rows[1], fixed_shape(found)))
+            # A scale behind it is of what is added, too.
+            elif name == "relax.add" and scale == 1 and not by_row:
                 both = [self._is_scores(a) for a in found.args]
                 if both.count(True) != 1 or fixed_shape(found) is None:
                     return call
@@ -145,6 +149,10 @@ class _Rewriter(relax.PyExprMutator):
         q, k = found.args[0], found.args[1]
         q, of_q = self._unscaled(q)
         k, of_k = self._unscaled(k)
+        for numbers, scores in by_row:
+            if (fixed_shape(q) or ())[:-1] != scores[:-1]:
+                return call
+            q = self.builder_.emit(relax.op.multiply(q, numbers))
         return self._made(call, whole, (q, k, v), scale * of_q * of_k, added, turned)
 
     def _is_scores(self, expr: Any) -> bool:
@@ -154,7 +162,7 @@ class _Rewriter(relax.PyExprMutator):
             name = operator_of(found)
             if name == "relax.matmul":
                 return constant_of(found.args[1], self.lookup_binding) is None
-            number = self._factor(found)
+            number = self._factor(found) or self._by_row(found)
             if name == "relax.reshape":
                 found = self._value(found.args[0])
             elif number is not None:
@@ -163,6 +171,21 @@ class _Rewriter(relax.PyExprMutator):
                 return any(self._is_scores(a) for a in found.args)
             else:
                 return False
+
+    def _by_row(self, found: Any) -> tuple[Any, Any] | None:
+        """Scores and a constant that they are multiplied by, one number for each row at most, as
+        cosine attention has one for a head (Liu et al. 2022, Swin Transformer V2); queries can be
+        multiplied by it in their place."""
+        if operator_of(found) != "relax.multiply":
+            return None
+        for scores, numbers in (found.args, found.args[::-1]):
+            shape = fixed_shape(numbers)
+            if shape is None or not shape or shape[-1] != 1:
+                continue
+            known = is_constant(numbers, self.lookup_binding)
+            if known and fixed_shape(scores) == fixed_shape(found):
+                return scores, numbers
+        return None
 
     def _factor(self, found: Any) -> tuple[Any, float] | None:
         return factor_of(found, self.lookup_binding)
