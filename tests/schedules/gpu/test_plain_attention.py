@@ -266,6 +266,17 @@ def _cosine() -> Any:
     return model
 
 
+def found_in(module: Any) -> tuple[Any, list[AttentionForm]]:
+    """A network with its attention as one function each, and the forms that were asked about."""
+    forms: list[AttentionForm] = []
+
+    def note(form: AttentionForm) -> bool:
+        forms.append(form)
+        return True
+
+    return fused_attention(module, note), forms
+
+
 @pytest.mark.parametrize(
     ("model", "turned"),
     [
@@ -276,9 +287,8 @@ def _cosine() -> Any:
 )  # fmt: skip
 def test_what_is_found_is_what_the_network_computes(model: Any, turned: bool) -> None:
     """On the processor, as the function says it, for any form."""
-    forms: list[AttentionForm] = []
     module, signature = import_onnx(model)
-    made = fused_attention(module, lambda form: forms.append(form) is None)
+    made, forms = found_in(module)
     assert forms[-1].turned == turned
     given = model.graph.input[0].type.tensor_type.shape.dim
     x = np.random.default_rng(4).normal(size=[n.dim_value for n in given]).astype("float32")
@@ -297,9 +307,7 @@ def test_a_number_for_each_key_is_no_matter_of_queries() -> None:
     (scale,) = [w for w in model.graph.initializer if w.name == "scale"]
     columns = np.linspace(0.1, 1, 40, dtype="float32").reshape(1, 1, 1, 40)
     scale.CopyFrom(numpy_helper.from_array(columns, "scale"))
-    asked: list[AttentionForm] = []
-    fused_attention(import_onnx(model)[0], lambda form: asked.append(form) is None)
-    assert not asked
+    assert not found_in(import_onnx(model)[0])[1]
 
 
 @pytest.mark.parametrize("values_first", [True, False])

@@ -136,7 +136,7 @@ class _Rewriter(relax.PyExprMutator):
                 scale, expr = scale * number[1], number[0]
             elif rows is not None:
                 expr = rows[0]
-                by_row.append((rows[1], fixed_shape(found)))
+                by_row.append((rows[1], fixed_shape(found) or ()))
             # A scale behind it is of what is added, too.
             elif name == "relax.add" and scale == 1 and not by_row:
                 both = [self._is_scores(a) for a in found.args]
