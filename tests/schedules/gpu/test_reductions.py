@@ -10,9 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tvm import relax, tirx
 from tvm.s_tir import Schedule
+from tvm.target import Target
 
 from support.numpy_operators import average_pool, max_pool, softmax
 from support.schedule_runs import check, fused, noise
+from tvm_vision.devices import known_devices
 from tvm_vision.schedules.common import TargetLimits
 from tvm_vision.schedules.gpu.reduction import RowShape, RowSums, candidates, default, shape_of
 
@@ -131,6 +133,21 @@ def test_few_workgroups_have_more_threads(
     sums, limits = RowSums((rows,), terms, along_rows), TargetLimits(threads, 32768, 32)
     assert default(sums, limits) == shape
     assert all(c.rows * c.parts <= threads for c in candidates(sums, limits))
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"), [("renoir", (64, 64, 32)), ("phoenix", (64, 64, 64)), ("tgl", (32, 32, 32))]
+)
+def test_few_rows_are_few_for_the_device(name: str, parts: tuple[int, ...]) -> None:
+    """Tokens of a transformer are a workgroup's threads each on a large GPU alone: integrated ones
+    have hundreds of them to wait for."""
+    own = TargetLimits.of(Target(known_devices()[name].target_config()))
+    large = TargetLimits(1024, 49152, 32)
+    tokens = [RowSums((rows,), terms, along_rows=False) for rows, terms in
+              ((196, 384), (197, 192), (256, 384))]  # fmt: skip
+    assert tuple(default(sums, own).parts for sums in tokens) == parts
+    assert [default(sums, large).parts for sums in tokens] == [256, 128, 256]
+    assert default(RowSums((12,), 384, along_rows=False), own).parts == 256
 
 
 @pytest.mark.parametrize("shape", [(40, 9, 1, 1), (1, 40, 9, 1), (40, 9, 1, 7), (40, 9)])

@@ -36,6 +36,7 @@ LEAST_PART = 16  # terms of each of them then
 LINES = (32, 16, 8)  # neighbours in memory that are fetched together, and where these are few
 MOST_UNROLLED = 8  # terms that a thread has under way together
 LEAST_UNROLLED = 4  # where they divide its own evenly; else the last turn has fewer
+FEW_ROWS = 2  # for each workgroup that occupies a device
 THREADS_OF_ROWS = 128
 FEWEST_THREADS = 32  # of a row of many
 SHORT_PART = 3  # terms of each thread, at least, where a row of many has more
@@ -192,7 +193,7 @@ def _threads_of_a_row(sums: RowSums, most: int, limits: TargetLimits) -> int:
     """As many as there can be where rows are few; of many rows a line, more where it has long parts
     and all threads together still fit the device at once."""
     rows = product(sums.rows)
-    if rows <= MOST_THREADS:
+    if rows <= FEW_ROWS * limits.device.enough.groups:
         return most
     together = THREADS_FOR_A_ROW * limits.device.enough.rows
     return max(FEWEST_THREADS, min(sums.terms // SHORT_PART, together // rows, most))
