@@ -169,6 +169,14 @@ def test_many_rows_have_a_thread_each_where_those_read_neighbours() -> None:
     assert default(RowSums(rows, 197, along_rows=False), limits).parts == 32
 
 
+def test_pixels_of_a_small_image_share_their_sums_on_small_gpus() -> None:
+    """A norm over channels that come first, of 56x56 pixels: as many threads are few for a GPU of
+    eight units, by its model, that wait for each of 40 channels."""
+    renoir = TargetLimits.of(Target(known_devices()["renoir"].target_config()))
+    assert not RowSums((56, 56), 40, along_rows=True).suit_threads(renoir)
+    assert RowSums((112, 112), 40, along_rows=True).suit_threads(renoir)
+
+
 def test_many_single_sums_that_lie_in_a_row_or_two_of_a_cache_have_a_thread_each() -> None:
     """A convolution of 1x1 with three outputs for each of 416x416 pixels, channels last: in
     workgroups that share a sum it had 173,056 of them, and took four times as long by the model."""

@@ -36,6 +36,8 @@ LEAST_PART = 16  # terms of each of them then
 LINES = (32, 16, 8)  # neighbours in memory that are fetched together, and where these are few
 MOST_UNROLLED = 8  # terms that a thread has under way together
 LEAST_UNROLLED = 4  # where they divide its own evenly; else the last turn has fewer
+# By models: threads that sum alone, where nothing was timed, wait longer than a large GPU's.
+MANY_ROWS = 2
 FEW_ROWS = 2  # for each workgroup that occupies a device
 THREADS_OF_ROWS = 128
 FEWEST_THREADS = 32  # of a row of many
@@ -103,7 +105,9 @@ class RowSums:
         return self.suit_threads(limits) or (short and self._are_many(limits))
 
     def _are_many(self, limits: TargetLimits) -> bool:
-        return product(self.rows) >= limits.device.enough.rows
+        device = limits.device
+        least = device.enough.rows if device.measured else MANY_ROWS * device.enough.rows
+        return product(self.rows) >= least
 
 
 def shape_of(schedule: Schedule) -> RowSums:
