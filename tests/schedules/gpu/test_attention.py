@@ -75,15 +75,23 @@ def test_attention_with_emulated_matrices(
     check(form_of(batch, n, m, d, masked), tile, monkeypatch)
 
 
-@pytest.mark.parametrize("columns", ["q", "k", "v", "qkv"])
+@pytest.mark.parametrize(
+    ("columns", "turned", "n"),
+    [("q", False, 40), ("k", False, 40), ("v", True, 40), ("qkv", True, 56), ("qkv", True, 16)],
+)
 def test_factors_may_lie_by_columns(
-    columns: str, monkeypatch: pytest.MonkeyPatch, device_info: Any
+    columns: str, turned: bool, n: int, monkeypatch: pytest.MonkeyPatch, device_info: Any
 ) -> None:
-    """As channels before places do."""
+    """As channels before places do, and the result, too."""
     need_right_arrays(device_info)
-    form = form_of((1, 2), 40, 56, 32, columns=columns)
+    form = form_of((1, 2), n, 56, 32, columns=columns, turned=turned)
     assert candidates(form, SMALL)
     check(form, None, monkeypatch)
+
+
+def test_a_turned_result_has_its_queries_in_fours() -> None:
+    assert candidates(form_of((1, 2), 36, 48, 32, turned=True), LIMITS)
+    assert not candidates(form_of((1, 2), 34, 48, 32, turned=True), LIMITS)
 
 
 def check(form: AttentionForm, tile: AttentionTile | None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,9 @@ def _in_matrices(form: AttentionForm) -> bool:
     """Whether factors can be read by whole matrices."""
     if min(form.queries, form.keys) < EDGE or form.width % EDGE or form.value_width % EDGE:
         return False
-    return not form.turned and all(
+    if form.turned and form.queries % STORED:
+        return False
+    return all(
         _step(view) and all(n % VECTOR == 0 for n in (view.offset, _step(view), *view.strides[:-2]))
         for view in (form.q, form.k, form.v)
     )
@@ -257,7 +259,7 @@ class _Kernel:
             self.corrections = _buffer(self.rows * EDGE, "float32", "shared")
             self.correction = _buffer(count, "float32", "wmma.accumulator")
             self.factor = _buffer(1, "float32", "local")
-        self.own = _buffer(1, "float32", "local")
+        self.own = _buffer(STORED if form.turned else 1, "float32", "local")
         self.sum = _buffer(1, "float32", "local")
         self.top = _buffer(1, "float32", "local")
         self.turns = self.held * EDGE // self.parts
@@ -455,18 +457,26 @@ class _Kernel:
         total = self.rows * width // STORED
         with T.serial(0, up(total, self.threads)) as turn:
             number = turn * self.threads + self.thread
-            row, column = number // (width // STORED), number % (width // STORED) * STORED
+            if form.turned:  # neighbours are of one column
+                runs = self.rows // STORED
+                row, column, by_row = number % runs * STORED, number // runs, STORED
+            else:
+                runs = width // STORED
+                row, column, by_row = number // runs, number % runs * STORED, 1
             query = self._query(row // EDGE) + row % EDGE
             new = query >= self.first + row // EDGE * EDGE  # else the block before has it, too
             inside = new if total % self.threads == 0 else tirx.all(number < total, new)
             with T.If(inside), T.Then():
-                shares = self.sums[row * self.parts]
-                for part in range(1, self.parts):
-                    shares = shares + self.sums[row * self.parts + part]
-                put(self.own, 0, shares)
+                for own in range(by_row):
+                    shares = self.sums[(row + own) * self.parts]
+                    for part in range(1, self.parts):
+                        shares = shares + self.sums[(row + own) * self.parts + part]
+                    put(self.own, own, shares)
                 with T.vectorized(0, STORED) as own:
-                    value = self.scores[row * self.score_row + column + own] / self.own[0]
-                    place = list(form.place(self.batch, query, column + own))
+                    down, across = (own, 0) if form.turned else (0, own)
+                    value = self.scores[(row + down) * self.score_row + column + across]
+                    value = value / self.own[down]
+                    place = list(form.place(self.batch, query + down, column + across))
                     T.buffer_store(out, value if kind == "float32" else T.Cast(kind, value), place)
 
     def _load_from(
