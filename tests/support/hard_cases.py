@@ -178,10 +178,11 @@ def _attention(template: str, dtype: str) -> Case:
     """Queries of which a few are hard; keys and values are plain. On matrices shares are narrowed
     to fp16, elsewhere only results, where these are."""
     on_matrices = template == "attention"
-    batch, n, m, d = (2,), 18, 21, 16
+    heads = 2 if on_matrices else 16  # which are enough workgroups
+    batch, n, m, d = (heads,), 18, 21, 16
     q, k, v = (View(number, 0, (rows * d, d, 1)) for number, rows in enumerate((n, m, m)))
     form = AttentionForm(batch, n, m, d, d, d**-0.5, q, k, v)
-    shapes = ((2 * n * d,), (2 * m * d,), (2 * m * d,))
+    shapes = tuple((heads * rows * d,) for rows in (n, m, m))
 
     def function(dtype: str) -> tirx.PrimFunc:
         given = [te.placeholder(shape, "float32") for shape in shapes]
@@ -190,7 +191,7 @@ def _attention(template: str, dtype: str) -> Case:
         return narrowed(made, [0, 1, 2, 3]) if dtype == "float16" else made
 
     def parts(*given: Array) -> tuple[Array, ...]:
-        q, k, v = (x.reshape(2, -1, d) for x in given)
+        q, k, v = (x.reshape(heads, -1, d) for x in given)
         scores = q @ k.transpose(0, 2, 1) * form.scale
         return scores, np.exp(scores - scores.max(-1, keepdims=True)), v
 

@@ -104,8 +104,9 @@ def candidates(form: AttentionForm, limits: TargetLimits) -> list[PlainAttention
     units = limits.device.units
     if not limits.device.attends_plainly or None in _readings(form):
         return []
-    parts = FEW * _groups(form, FEW_QUERIES)
-    if parts * FEW_KEYS < units.count * max(form.keys, FEW_KEYS):
+    few = FEW * FEW_KEYS * _groups(form, FEW_QUERIES) < units.count * max(form.keys, FEW_KEYS)
+    # Where launches are slow, as on small GPUs, one is better than several for few keys.
+    if few and (limits.device.measured or form.keys > FEW_KEYS):
         return []
     tiles = [
         tile
