@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from tvm import te, tirx
 
 
+def copy_name(shape: Sequence[int], dtype: str) -> str:
+    """What a kernel that copies such a tensor is called."""
+    return f"copy_{dtype}_{'x'.join(map(str, shape))}"
+
+
 def copy_kernel(shape: Sequence[int], dtype: str) -> tirx.PrimFunc:
     """A kernel that copies a tensor of this shape and type."""
     source = te.placeholder(shape, dtype, name="source")

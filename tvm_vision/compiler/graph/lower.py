@@ -15,7 +15,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from tvm_vision.topi.copy import copy_kernel
+from tvm_vision.topi.copy import copy_kernel, copy_name
 
 from ...errors import UnsupportedModelError
 from ..relax.kernel_calls import called_function
@@ -138,8 +138,7 @@ class _Lowering:
         if root not in taken:
             return tensor
         source = graph.tensors[tensor]
-        wanted = f"copy_{source.dtype}_{'x'.join(map(str, source.shape))}"
-        name = unused_name(wanted, graph.functions)
+        name = unused_name(copy_name(source.shape, source.dtype), graph.functions)
         graph.functions[name] = copy_kernel(source.shape, source.dtype)
         copied = graph.add_tensor(source.shape, source.dtype)
         graph.kernels.append(KernelCall(name, [tensor], [copied], ["copy"]))

@@ -22,7 +22,7 @@ import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 
 from ...schedules.common import constant_integer
-from ...topi.copy import copy_kernel
+from ...topi.copy import copy_kernel, copy_name
 from ..tir.exact_casts import without_exact_casts
 from .static_graph import ALIGNMENT, KernelCall, StaticGraph, drop_unused, dtype_bytes
 
@@ -92,7 +92,7 @@ def _copy(graph: StaticGraph, piece: int, root: int, offset: int, nodes: list[st
     of = graph.tensors[piece]
     source = graph.add_tensor(of.shape, of.dtype, view_of=root)
     graph.tensors[source].offset = offset
-    name = f"copy_{of.dtype}_{'x'.join(map(str, of.shape))}"
+    name = copy_name(of.shape, of.dtype)
     graph.functions[name] = copy_kernel(of.shape, of.dtype)
     return KernelCall(name, [source], [piece], nodes)
 
