@@ -6,6 +6,7 @@ import pytest
 
 from tvm_vision.errors import InputError
 from tvm_vision.offline.machines import XE
+from tvm_vision.offline.model import occupancy
 from tvm_vision.offline.network import Kernel, Launch, Network
 from tvm_vision.offline.pipelines import Compiled, Pipeline
 from tvm_vision.offline.survey import HEADER, kernel_rows, rows, survey
@@ -13,6 +14,26 @@ from tvm_vision.offline.xe_assembly import Message, parse
 from tvm_vision.offline.xe_walk import walk
 
 MACHINE = XE["tgl"]
+
+
+@pytest.mark.parametrize(
+    ("threads", "lanes", "shared", "groups", "bound"),
+    [
+        (64, 16, 0, 28, "slots"),  # nothing but hardware threads where nobody waits for another
+        (32, 32, 0, 112, "slots"),
+        (64, 32, 16, 32, "barriers"),
+        (64, 16, 16, 28, "slots"),
+        (64, 16, 5000, 16, "shared memory"),  # 8 KiB: sizes are powers of two
+        (512, 16, 65536, 2, "shared memory"),
+    ],
+)
+def test_how_many_workgroups_a_dual_subslice_holds(
+    threads: int, lanes: int, shared: int, groups: int, bound: str
+) -> None:
+    held = occupancy(MACHINE, threads, lanes, 1, shared)
+    assert (held.groups, held.bound) == (groups, bound)
+
+
 END = """
 send(8)         nullUD          g126UD          nullUD          0x02000000                0x00000000
                 ts/btd MsgDesc:  mlen 1 ex_mlen 0 rlen 0        { align1 WE_all 1Q @1 EOT };

@@ -57,7 +57,10 @@ class Machine:
         registers: vector registers of a SIMD, of 64 lanes of 32 bits.
         granule: registers are given out in multiples of it, to a wave of 64 lanes.
         groups: most workgroups of more than one wave that a unit holds.
-        shared_bytes: of shared memory of a unit; ``shared_granule`` is what it is given out in.
+        barriers: most workgroups with shared memory, whose waves wait for each other, that a unit
+            holds; 0 where ``groups`` says it.
+        shared_bytes: of shared memory of a unit; ``shared_granule`` is what it is given out in, or
+            in that times a power of two, where ``shared_doubles``.
         shared_rate: bytes of shared memory a cycle.
         cache_rate: bytes a cycle from a unit's first cache.
         issue: cycles from one instruction of a wave to its next.
@@ -89,6 +92,8 @@ class Machine:
     matrix: int = 0
     shared_bytes: int = 65536
     shared_granule: int = 512
+    shared_doubles: bool = False
+    barriers: int = 0
     shared_rate: int = 128
     counts_stores_apart: bool = True
     memory_latency: int = 600
@@ -124,6 +129,13 @@ class Machine:
         if each.kind not in (Kind.LOAD, Kind.STORE):
             return 0.0
         return lanes * each.lane_bytes / self.cache_rate
+
+    def groups_by_shared(self, size: int) -> int:
+        """Workgroups of ``size`` bytes of shared memory, one or more, that a unit has room for."""
+        taken = -(-size // self.shared_granule)
+        if self.shared_doubles:
+            taken = 1 << (taken - 1).bit_length()
+        return self.shared_bytes // (taken * self.shared_granule)
 
     def waves_by_registers(self, registers: int, lanes: int = _WAVE) -> int:
         """Waves that a SIMD has registers for."""
@@ -164,13 +176,14 @@ MACHINES = {
 
 
 # Intel's Xe-LP. Its execution units are SIMDs here, of eight lanes of 32 bits, each with seven
-# hardware threads of registers of their own; a dual subslice is a unit.
+# hardware threads of registers of their own; a dual subslice is a unit. Workgroups and barriers of
+# one, and sizes of shared memory, are those of Intel's GPU Occupancy Calculator (oneAPI samples).
 XE = {
     "tgl": Machine(
         "tgl", "Iris Xe, 96 units (Core i7-1165G7)", "Xe-LP", units=6, hertz=1.3e9, simds=16,
-        lanes=8, slots=7, registers=1 << 20, granule=1, groups=16, cache_rate=64, issue=1,
-        bandwidth=41e9, shared_bytes=131072, memory_latency=400, shared_latency=80,
-        arithmetic_latency=8,
+        lanes=8, slots=7, registers=1 << 20, granule=1, groups=112, barriers=32, cache_rate=64,
+        issue=1, bandwidth=41e9, shared_bytes=131072, shared_granule=1024, shared_doubles=True,
+        memory_latency=400, shared_latency=80, arithmetic_latency=8,
     ),
 }  # fmt: skip
 

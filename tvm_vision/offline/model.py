@@ -26,7 +26,8 @@ class Occupancy:
         waves: of a workgroup.
         groups: workgroups that a unit holds at once.
         per_simd: waves of a SIMD then.
-        bound: what keeps it from more: "registers", "shared memory", "slots" or "groups".
+        bound: what keeps it from more: "registers", "shared memory", "slots", "groups" or
+            "barriers".
     """
 
     waves: int
@@ -187,8 +188,9 @@ def occupancy(
     if waves > 1:
         room["groups"] = machine.groups
     if shared_bytes:
-        taken = -(-shared_bytes // machine.shared_granule) * machine.shared_granule
-        room["shared memory"] = machine.shared_bytes // taken
+        room["shared memory"] = machine.groups_by_shared(shared_bytes)
+        if machine.barriers:
+            room["barriers"] = machine.barriers
     bound = min(room, key=lambda name: room[name])
     groups = max(1, room[bound])
     return Occupancy(waves, groups, groups * waves / machine.simds, bound)
