@@ -11,7 +11,9 @@ from ..refusals import CUT, Refusal
 from .graph import fixed_values, graph_inputs, node_called, nodes_in, reads
 
 # A part without one of these is no network: preparing an image, or counting.
-_WORK = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "QLinearConv", "QLinearMatMul"})
+_WORK = frozenset(
+    ("Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul", "QLinearConv", "QLinearMatMul")
+)
 ENGINE = "onnxruntime"
 
 

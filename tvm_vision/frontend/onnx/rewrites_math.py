@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .einsum import einsum
 from .fold import MAX_ELEMENTS
 from .graph import (
     GraphEditor,
@@ -222,6 +223,7 @@ def scattered(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 MATH_REWRITES: dict[str, Rewrite] = {
     "BitShift": bit_shift,
     "Constant": constant,
+    "Einsum": einsum,
     "Greater": strict_order,
     "IsInf": is_inf,
     "Less": strict_order,

@@ -13,9 +13,8 @@ from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, co
 from .own_operators import NARROW, ROUNDED
 
 Nodes = Sequence[onnx.NodeProto] | None
-# Operators that processors have no function of float16 for, or TVM no result of; and the one whose
-# sums are a kernel from here on, in its tensors' type.
-NOT_IN_HALF = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Einsum", "Sinh")
+# Operators that processors have no function of float16 for, or TVM no result of.
+NOT_IN_HALF = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh")
 # Those that TVM writes with a constant in float32.
 IN_SINGLE = ("Elu", "Selu", "ThresholdedRelu")
 
