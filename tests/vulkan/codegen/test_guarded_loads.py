@@ -124,6 +124,30 @@ def either(
 
 
 @T.prim_func(s_tir=True)
+def of_four(
+    a: T.Buffer((64,), "float32"),
+    c: T.Buffer((32,), "float32"),
+    d: T.Buffer((16,), "float32"),
+    e: T.Buffer((16,), "float32"),
+    b: T.Buffer((136,), "float32"),
+):
+    """A concatenation with zeros behind it."""
+    for g in T.thread_binding(2, "blockIdx.x"):
+        for i in T.thread_binding(68, "threadIdx.x"):
+            with T.sblock("b"):
+                x = T.axis.spatial(136, g * 68 + i)
+                b[x] = T.if_then_else(
+                    x < 128,
+                    T.if_then_else(
+                        x < 112,
+                        T.if_then_else(x < 96, T.if_then_else(x < 64, a[x], c[x - 64]), d[x - 96]),
+                        e[x - 112],
+                    ),
+                    T.float32(0),
+                )
+
+
+@T.prim_func(s_tir=True)
 def of_three(
     a: T.Buffer((64,), "float32"),
     c: T.Buffer((32,), "float32"),
@@ -204,6 +228,12 @@ def test_of_two_loads_each_is_guarded() -> None:
     assert not re.search(r"\? \w+\[", written)
 
 
+def test_of_several_tensors_each_is_read_at_a_valid_place() -> None:
+    written = text(of_four)
+    assert len(INDEX.findall(written)) + written.count(" ? 0 : ") >= 4
+    assert not re.search(r"\? \w+\[| else", written)
+
+
 def test_neighbours_share_a_choice() -> None:
     written = text(neighbours)
     assert len(INDEX.findall(written)) == 2
@@ -229,7 +259,7 @@ def test_a_third_load_stays_in_its_branch() -> None:
 
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize(
-    "function", [padded, nested, divided, either, of_three, roots, neighbours, few]
+    "function", [padded, nested, divided, either, of_four, of_three, roots, neighbours, few]
 )
 def test_values(function: Any) -> None:
     random = np.random.default_rng(5)

@@ -40,10 +40,19 @@ def is_harmless(memory: KernelMemory, call: Any) -> bool:
 
     They then load from arguments that are known to have an element 0, call nothing but further
     choices and divide by constants. One of them may be a constant. Of two that load, as where
-    tensors are concatenated, each is one load: more would be made for nothing.
+    tensors are concatenated, each is one load, or a choice of such: more would be made for nothing.
     """
     loads = [_loads(memory, value) for value in call.args[1:]]
-    return None not in loads and (0 in loads or loads == [1, 1]) and loads != [0, 0]
+    if None in loads or loads == [0, 0]:
+        return False
+    return 0 in loads or all(_is_one_load(memory, value) for value in call.args[1:])
+
+
+def _is_one_load(memory: KernelMemory, value: Any) -> bool:
+    """Whether a value is made of one load or none, whatever is chosen on the way to it."""
+    if isinstance(value, ir.Call) and operator_name(value) == _CHOICE:
+        return all(_is_one_load(memory, each) for each in value.args[1:])
+    return _loads(memory, value) in (0, 1)
 
 
 def _loads(memory: KernelMemory, value: Any) -> int | None:
