@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
+from support import lowering
 from support.attention_forms import drawn, form_of, function_of
 from support.compiled import executor_of
 from support.matrix_runs import result
@@ -65,6 +67,15 @@ def test_attention_is_that_of_float64(
     inputs, wanted = drawn(form, dtype)
     found = result(scheduled, inputs, form.shape, target(), dtype)
     assert np.abs(found - wanted).max() <= TOLERANCE[dtype] * np.abs(wanted).max()
+
+
+def test_no_key_waits_for_what_is_added_to_the_one_before() -> None:
+    """Where keys are no blocks: a number that is read in a branch is there before the next is."""
+    function = function_of(form_of((2, 3), 49, 77, 32, True, 32), fp16=True)
+    scheduled = marked(schedule_attention(Schedule(function), LIMITS, None), LIMITS)
+    (kernel,) = lowering.kernels(scheduled)
+    assert " ? " in str(kernel.source)
+    assert not re.search(r" else|\? (?!vec)[^:;]*[+(]", str(kernel.source))
 
 
 # Of what lies by columns, each alone and all, places that are vectors and that are none.

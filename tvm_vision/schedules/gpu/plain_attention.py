@@ -330,7 +330,8 @@ class _Kernel:
         self._fetch(form.v, (form.keys, form.value_width), first, self.tile.keys, into)
 
     def _counted(self, key: Any, value: Any, otherwise: float) -> Any:
-        """A value of a key; something else behind the last."""
+        """A value of a key; something else behind the last. It is a number that is there already:
+        made in a branch of its own, each key's would be waited for before the next."""
         if self.form.keys % self.tile.keys == 0:
             return value
         return tirx.if_then_else(key < self.form.keys, value, T.float32(otherwise))
@@ -378,7 +379,8 @@ class _Kernel:
             for view in form.added:
                 more = self.buffers[view.source][view.place(*self.batch, query, key)]
                 value = value + T.Cast("float32", more)
-            put(self.logits, number, self._counted(first + column, value, LOWEST))
+            put(self.logits, number, value)
+            put(self.logits, number, self._counted(first + column, self.logits[number], LOWEST))
             put(self.own, 0, tirx.max(self.own[0], self.logits[number]))
         put(self.tops, self.part * tile.queries + self.row, self.own[0])
         barrier()
@@ -396,8 +398,8 @@ class _Kernel:
         put(self.sum, 0, self.sum[0] * self.factor[0])
         for number in range(tile.keys // tile.shares):
             column = self._column(number)
-            share = tirx.exp(self.logits[number] - self.top[0])
-            put(self.logits, number, self._counted(first + column, share, 0.0))
+            put(self.logits, number, tirx.exp(self.logits[number] - self.top[0]))
+            put(self.logits, number, self._counted(first + column, self.logits[number], 0.0))
             put(self.scores, column * tile.queries + self.row, self.logits[number])
             put(self.sum, 0, self.sum[0] + self.logits[number])
 
