@@ -29,6 +29,8 @@ CASES: dict[str, tuple[Any, ...]] = {
     "strided, batch": ((2, 3, 13, 11), (7, 3, 3, 3), 2, PADS, 1, 1, "contraction"),
     "dilated": ((1, 5, 17, 9), (9, 5, 3, 3), 1, (2,) * 4, 2, 1, "contraction"),
     "padded on two sides": ((1, 4, 9, 9), (6, 4, 3, 2), 1, (0, 1, 2, 1), 1, 1, "contraction"),
+    "four places": ((1, 33, 2, 2), (20, 33, 3, 3), 1, PADS, 1, 1, "contraction"),
+    "four places, grouped": ((1, 32, 2, 2), (16, 8, 3, 3), 1, PADS, 1, 4, "reduction"),
     "grouped": ((2, 12, 9, 7), (18, 4, 3, 3), 1, PADS, 1, 3, "contraction"),
     "small groups": ((1, 6, 9, 7), (6, 3, 1, 1), 1, (0,) * 4, 1, 2, "window"),
     "two output channels": ((1, 16, 12, 12), (2, 16, 3, 3), 1, PADS, 1, 1, "reduction"),
