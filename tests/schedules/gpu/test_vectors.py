@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relax, tirx
+from tvm.s_tir import Schedule
 
 from support.numpy_operators import sliding_windows
 from support.schedule_runs import check, fused, noise, run, target
 from tvm_vision.schedules import ScheduleConfig, TargetLimits, choices, schedule_with
+from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED
 from tvm_vision.schedules.cost.gemm_tile import GemmTile
-from tvm_vision.schedules.gpu.window import WindowShape, WindowSum, default
+from tvm_vision.schedules.gpu.window import WindowShape, WindowSum, default, shape_of
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -106,6 +108,28 @@ def test_windows_have_no_rest_where_it_can_be_avoided(
     outputs: tuple[int, ...], threads: int
 ) -> None:
     assert default(WindowSum(outputs, False), TargetLimits(256, 16384, 32)).threads == threads
+
+
+@pytest.mark.parametrize(("row", "along"), [(14, 7), (7, 7), (28, 4), (10, 2), (9, 3), (13, 1)])
+def test_windows_that_overlap_share_a_row_where_nothing_was_timed(row: int, along: int) -> None:
+    outputs = (1, 1152, row, row)
+    small, timed = (TargetLimits(256, 16384, 32, device=each) for each in (INTEGRATED, DISCRETE))
+    assert default(WindowSum(outputs, False, overlap=True), small).along == along
+    assert default(WindowSum(outputs, False, overlap=True), timed).along in (1, 2, 3, 4)
+    assert default(WindowSum(outputs, False), small).along in (1, 2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("stride", "kernel", "overlap"), [(1, 5, True), (2, 5, False), (1, 1, False)]
+)
+def test_which_windows_overlap(stride: int, kernel: int, overlap: bool) -> None:
+    def build(x: Any, w: Any) -> Any:
+        pads = [kernel // 2] * 4
+        return relax.op.nn.conv2d(x, w, strides=stride, padding=pads, groups=24)
+
+    mod = fused(build, [(1, 24, 14, 14), (24, 1, kernel, kernel)])
+    function = next(f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc))
+    assert shape_of(Schedule(function)).overlap == overlap
 
 
 def test_every_tile_of_a_product_with_odd_edges_can_be_built() -> None:

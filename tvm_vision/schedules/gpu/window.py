@@ -62,7 +62,7 @@ def schedule_window(
         raise NotThisKind("has several outputs, or no sum")
     anchor, output = sums[-1], outputs[0]
     vectors = _reads_vectors(schedule, anchor)
-    shape = shape or default(WindowSum(_extents(schedule, anchor), vectors), limits)
+    shape = shape or default(_sum_of(schedule, anchor, vectors), limits)
     if schedule.get(anchor).name_hint == schedule.get(output).name_hint:
         output = schedule.cache_write(anchor, 0, "local")
     thread = _bind(schedule, anchor, shape, vectors)
@@ -88,10 +88,12 @@ class WindowSum:
     Attributes:
         extents: of the outputs of the last sum.
         vectors: neighbours along the last of them are neighbours in all that is read.
+        overlap: they read the same numbers, all but one: windows of step one.
     """
 
     extents: tuple[int, ...]
     vectors: bool
+    overlap: bool = False
 
 
 def shape_of(schedule: Schedule) -> WindowSum:
@@ -103,14 +105,21 @@ def shape_of(schedule: Schedule) -> WindowSum:
     sums = [block for block in inline_all(schedule) if is_reduction(schedule, block)]
     if not sums:
         raise NotThisKind("has no sum")
-    return WindowSum(_extents(schedule, sums[-1]), _reads_vectors(schedule, sums[-1]))
+    return _sum_of(schedule, sums[-1], _reads_vectors(schedule, sums[-1]))
+
+
+def _sum_of(schedule: Schedule, block: Any, vectors: bool) -> WindowSum:
+    return WindowSum(_extents(schedule, block), vectors, _overlap(schedule, block))
 
 
 def default(window: WindowSum, limits: TargetLimits) -> WindowShape:
     """Several outputs a thread where there are more than enough of them."""
     extents, outputs = window.extents, product(window.extents)
-    along = next((n for n in (4, 2, 3) if extents and extents[-1] % n == 0), 1)
     enough = limits.device.enough
+    # Of a row of 14 or 7 pixels two or one have hardly anything in common (by models alone).
+    whole = window.overlap and not limits.device.measured
+    lengths = (4, 7, 2, 3) if whole else (4, 2, 3)
+    along = next((n for n in lengths if extents and extents[-1] % n == 0), 1)
     if outputs // along < (enough.vectors if window.vectors else enough.threads):
         along = 1
     most = min(128, limits.threads)
@@ -150,6 +159,26 @@ def _reads_vectors(schedule: Schedule, block: Any) -> bool:
         if _mentions(inner, last) and not inner.same_as(last):
             return False
     return True
+
+
+def _overlap(schedule: Schedule, block: Any) -> bool:
+    """Whether the last axis of the outputs moves windows by one."""
+    axes = schedule.get(block).iter_vars
+    spatial = [axis.var for axis in axes if axis.iter_type == tirx.IterVar.DataPar]
+    sums = [axis for axis in axes if axis.iter_type == tirx.IterVar.CommReduce]
+    summed = [axis.var for axis in sums if int(axis.dom.extent) > 1]
+    if not spatial:
+        return False
+    last, analyzer = spatial[-1], sym.Analyzer()
+    for region in schedule.get(block).reads:
+        for index in (place.min for place in region.region):
+            if not _mentions(index, last) or not any(_mentions(index, each) for each in summed):
+                continue
+            ahead = tvm_ffi.structural_map(
+                index, [(Var, lambda var: last + 1 if last.same_as(var) else var)], order="post"
+            )
+            return bool(analyzer.can_prove_equal(ahead - index, 1))
+    return False
 
 
 def _mentions(expression: Any, variable: Any) -> bool:
