@@ -36,12 +36,13 @@ class Appearance:
     """Lengths in metres; colours are tensors [3] in 0 to 1.
 
     distance [h,w] and metres_per_pixel: see world.Field. carpet: half length and width of the
-    green. blade, streak, rough: size, length towards the camera and strength of the turf's grain;
-    mottle and stain: of coarser patches; mow, mown: stripes. ragged, soft, wear, paint: the lines'
-    edges, how much is worn off, how well they cover. contacts: (place, radius, strength) of soft
-    shadows. mesh, thread, diagonal: the goals' nets. suns: patches of light. seams: (axis, place,
-    width, strength) of each. covered: whether lines count by how much of a pixel they cover. casts:
-    how much of each colour the light of the image's left and right edge has [2,3].
+    green, zero without one. blade, streak, rough: size, length towards the camera and strength of
+    the turf's grain; mottle and stain: of coarser patches; mow, mown: stripes. ragged, soft, wear,
+    paint: the lines' edges, how much is worn off, how well they cover. contacts: (place, radius,
+    strength) of soft shadows. mesh, thread, diagonal: the goals' nets. suns: patches of light.
+    seams: (axis, place, width, strength) of each. covered: whether lines count by how much of a
+    pixel they cover. casts: how much of each colour the light of the image's left and right edge
+    has [2,3].
     """
 
     distance: Tensor
@@ -121,12 +122,13 @@ def draw_appearance(
         return torch.tensor(np.asarray(values), dtype=torch.float32, device=device)
 
     recipe = director.world.recipe
+    bare = bool(recipe.bare and rng.random() < recipe.bare)
     turf = rng.random() < 0.7
     floors = [textures.NAMES.index(name) for name in ("plain", "noise", "cloud", "planks", "brick")]
     return Appearance(
         distance=torch.from_numpy(field.distance).to(device),
         metres_per_pixel=field.metres_per_pixel,
-        carpet=(field.half[0] + field.border, field.half[1] + field.border),
+        carpet=(0.0, 0.0) if bare else (field.half[0] + field.border, field.half[1] + field.border),
         line=field.line,
         shift=rng.uniform(0, 1),
         blade=rng.uniform(0.5, 1.6) if turf else rng.uniform(0.3, 0.8),

@@ -3,8 +3,8 @@
 Starts renderers of scenes with seeds of the part, trains until the part's minutes are over, and
 ends the renderers. The parts of a run make one training: the step size falls from the first to the
 last, and each goes on with the checkpoint of the one before, in --out. What a part needs: the
-panoramas (panoramas.py) and, for the first, weights to begin with (of unfold.py, or of another
-network).
+panoramas (panoramas.py), the robots' meshes (mesh_files.py) and, for the first, weights to begin
+with (of unfold.py, or of another network).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mesh_files import check_named
 from recipes import RECIPES
 
 HERE = Path(__file__).resolve().parent
@@ -36,8 +37,9 @@ def renderers(options: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
             "--seed", str(first + number), "--out", str(options.scenes), "--device", "cpu",
             "--recipe", str(options.recipes[number % len(options.recipes)]),
         ]  # fmt: skip
-        if options.panoramas:
-            command += ["--panoramas", str(options.panoramas)]
+        for name in ("panoramas", "meshes"):
+            if getattr(options, name):
+                command += [f"--{name}", str(getattr(options, name))]
         started.append(subprocess.Popen(command))
     return started
 
@@ -73,6 +75,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=8.3, help="of each part")
     parser.add_argument("--scenes", type=Path, default=Path("build/scenes"))
     parser.add_argument("--panoramas", type=Path)
+    parser.add_argument("--meshes", type=Path, help="file of mesh_files.py, for the fifth recipe")
     parser.add_argument("--out", type=Path, default=Path("build/run"))
     parser.add_argument("--start", type=Path, help="weights for the first part to begin with")
     parser.add_argument("--config", type=Path, help="of the network, else the demo's")
@@ -82,12 +85,13 @@ def main() -> None:
     )
     parser.add_argument(
         "--recipes", type=int, nargs="+", choices=sorted(RECIPES), default=[max(RECIPES)],
-        metavar="NUMBER", help="of the scenes, which the renderers take in turn: 4 4 4 3 2",
+        metavar="NUMBER", help="of the scenes, which the renderers take in turn: 5 5 5 4 3",
     )  # fmt: skip
     parser.add_argument("train", nargs="*", help="after --, options of train.py")
     options = parser.parse_args()
     if not 1 <= options.part <= options.of:
         raise SystemExit(f"a part from 1 to {options.of} is needed, found {options.part}")
+    check_named(options.meshes, [RECIPES[number] for number in options.recipes])
     options.out.mkdir(parents=True, exist_ok=True)
     command = training(options)
     beside = renderers(options)

@@ -97,9 +97,9 @@ def shoe(
     b.add("box", (length * 0.9, 0.045, 0.014), frame.move(x=0.045, z=0.014), sole)
 
 
-def person(rng: np.random.Generator, pale: bool = False) -> list[Part]:
+def person(rng: np.random.Generator, pale: bool = False, pose: str | None = None) -> list[Part]:
     """Somebody who stands, walks, squats or sits beside or on the field. pale: in white trousers or
-    white socks."""
+    white socks. pose: "stand", "walk", "squat" or "sit", else at random."""
     b = Builder()
     tall = float(np.clip(rng.normal(1.72, 0.1), 1.2, 2.0))
     skin = np.array(SKIN[rng.integers(len(SKIN))])
@@ -119,7 +119,8 @@ def person(rng: np.random.Generator, pale: bool = False) -> list[Part]:
     shorts = shorts if white is None else rng.random() < 0.6
     trousers = trousers if white is None or shorts else white
     thigh, shank = tall * 0.24, tall * 0.24
-    pose = str(rng.choice(["stand", "walk", "squat", "sit"], p=[0.5, 0.26, 0.16, 0.08]))
+    drawn = str(rng.choice(["stand", "walk", "squat", "sit"], p=[0.5, 0.26, 0.16, 0.08]))
+    pose = pose or drawn
     girth = rng.uniform(0.85, 1.25)
     pelvis = Frame()
     for side in (-1, 1):

@@ -8,7 +8,9 @@ that are no balls, people behind robots, the robot's own body in more places, wh
 robots of the package, and flat pictures without a field. 4 adds what the weights of the third
 missed: stout robots with numbered shirts, robots, balls and posts that fill the image or are cut by
 it, goals from behind and from the side, towers on wheels, dim, warm and mixed light, and white
-uprights, legs and seats that are none of them.
+uprights, legs and seats that are none of them. 5 adds real humanoids: packages' meshes in other
+proportions, colours and poses, in rows, cut by the image and as the robot's own body; a small
+robot's camera, its foam ball, people who squat or sit, and floors without a field.
 """
 
 from __future__ import annotations
@@ -40,7 +42,12 @@ class Recipe:
     trousers or socks. close: of cameras, those that look at one robot or ball from near. posts: of
     cameras, those that stand near a goalpost, on any side of it. dim: of images, those in dim,
     coloured or mixed light. shadow: of cameras that look down, those that see the shadow of who
-    carries them. fisheye: of cameras, those with a strongly bent image.
+    carries them. fisheye: of cameras, those with a strongly bent image. meshes: of the humanoids,
+    those of packages' meshes (humanoids.py). squads: of worlds, those whose meshes are of one kind,
+    size and pose. rows: of images, those with robots side by side. cut: of what is shown from near,
+    what the image's edge may cut. foam: of balls, those of 10 cm, and of skins, black and white
+    ones. low: of cameras, those of a small robot. seated: of people, those who squat or sit. bare:
+    of images, those on a floor without a field.
     """
 
     number: int
@@ -73,6 +80,14 @@ class Recipe:
     dim: float = 0.0
     shadow: float = 0.0
     fisheye: float = 0.0
+    meshes: float = 0.0
+    squads: float = 0.0
+    rows: float = 0.0
+    cut: float = 0.0
+    foam: float = 0.0
+    low: float = 0.0
+    seated: float = 0.0
+    bare: float = 0.0
 
 
 FIRST = Recipe(1)
@@ -121,4 +136,23 @@ FOURTH = replace(
     shadow=0.7,
     fisheye=0.05,
 )
-RECIPES = {recipe.number: recipe for recipe in (FIRST, SECOND, THIRD, FOURTH)}
+FIFTH = replace(
+    FOURTH,
+    number=5,
+    smeared=0.17,
+    rounds=12,
+    behind=0.45,
+    own=0.33,
+    close=0.2,
+    posts=0.18,
+    dim=0.2,
+    meshes=0.55,
+    squads=0.3,
+    rows=0.12,
+    cut=0.5,
+    foam=0.45,
+    low=0.35,
+    seated=0.2,
+    bare=0.07,
+)
+RECIPES = {recipe.number: recipe for recipe in (FIRST, SECOND, THIRD, FOURTH, FIFTH)}

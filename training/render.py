@@ -18,6 +18,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 import cv2
 import numpy as np
 import torch
+from mesh_files import check_named, load
 from recipes import RECIPES
 from studio import Studio
 
@@ -34,13 +35,17 @@ def main() -> None:
         "--recipe", type=int, choices=sorted(RECIPES), default=max(RECIPES), help="of the scenes"
     )
     parser.add_argument("--panoramas", type=Path, help="folder of equirectangular .jpg backgrounds")
+    parser.add_argument("--meshes", type=Path, help="file of mesh_files.py, for the fifth recipe")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
+    recipe = RECIPES[options.recipe]
+    check_named(options.meshes, [recipe])
+    meshes = load(options.meshes) if recipe.meshes else None
     rng = np.random.default_rng(options.seed)
     options.out.mkdir(parents=True, exist_ok=True)
-    studio = Studio(rng, options.panoramas, options.device, RECIPES[options.recipe])
+    studio = Studio(rng, options.panoramas, options.device, recipe, meshes)
     began, done, shard = time.perf_counter(), 0, 0
     while done < options.count:
         studio.open_world()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -54,7 +54,8 @@ class Frame:
 
 @dataclass
 class Part:
-    """One geom. size as MuJoCo has it: half lengths, or radius and half length."""
+    """One geom. size as MuJoCo has it: half lengths, or radius and half length. surface: of the
+    shape "mesh" its vertices [n,3] in the frame, and its triangles [m,3]."""
 
     shape: str
     size: tuple[float, ...]
@@ -63,6 +64,7 @@ class Part:
     texture: str = "plain"
     texture_metres: float = 0.3
     role: str = ""
+    surface: tuple[Array, Array] | None = None
 
     def bottom(self) -> float:
         """The lowest z of the part in metres, exactly."""
@@ -76,7 +78,9 @@ class Part:
         """A z in metres below which the part does not reach: of a cylinder it is that of a capsule,
         which the scenes of the first recipes keep."""
         turn = self.frame.turn
-        if self.shape == "box":
+        if self.surface is not None:
+            reach = -float((self.surface[0] @ turn[2]).min())
+        elif self.shape == "box":
             reach = float(np.abs(turn[2]) @ np.array(self.size))
         elif self.shape == "ellipsoid":
             reach = float(np.linalg.norm(turn[2] * np.array(self.size)))
@@ -85,6 +89,11 @@ class Part:
         else:
             reach = self.size[0] + self.size[1] * abs(float(turn[2, 2]))
         return float(self.frame.at[2]) - reach
+
+    def highest(self) -> float:
+        """A z in metres above which the part does not reach, as lowest()."""
+        turned = Frame(-self.frame.at, -self.frame.turn)
+        return -replace(self, frame=turned).lowest()
 
 
 class Builder:
@@ -130,6 +139,18 @@ class Builder:
         frame = Frame((first + last) / 2, np.stack([x, np.cross(z, x), z], axis=1))
         size = (radius, radius, length / 2) if shape == "box" else (radius, length / 2)
         self.add(shape, size, frame, colour, texture, metres, role)
+
+    def mesh(
+        self,
+        vertices: Array,
+        triangles: Array,
+        frame: Frame,
+        colour: tuple[float, float, float],
+        texture: str = "plain",
+    ) -> None:
+        """A surface of vertices [n,3] in a frame and triangles [m,3] of their numbers."""
+        part = Part("mesh", (), frame, colour, texture, surface=(vertices, triangles))
+        self.parts.append(part)
 
     def stand_on_ground(self) -> None:
         """Moves everything up or down until the lowest part touches z = 0."""

@@ -72,14 +72,23 @@ class Camera:
         target = self.at[:2] + np.array([np.cos(self.yaw), np.sin(self.yaw)])
         self.aim(target, self.pitch, across, 0.0)
 
-    def close_up(self, size: float, pixels: float, rng: np.random.Generator) -> np.ndarray:
+    def lower(self, rng: np.random.Generator) -> None:
+        """Becomes the camera of a small robot: low, and no wide one."""
+        self.at[2] = rng.uniform(0.4, 0.58)
+        target = self.at[:2] + np.array([np.cos(self.yaw), np.sin(self.yaw)])
+        self.aim(target, self.pitch, np.radians(rng.uniform(45, 66)), rng.normal(0, 0.06))
+
+    def close_up(
+        self, size: float, pixels: float, rng: np.random.Generator, aside: float = 0.3
+    ) -> np.ndarray:
         """Looks at something of a size in metres that shall have so many pixels of 512, from low
-        above the ground where it must; returns its place [3]."""
+        above the ground where it must; returns its place [3]. aside: how far from the image's
+        middle it may be, in widths."""
         gap = max(self.distance_for(size, pixels), 0.3)
         low = gap * (rng.uniform(0.3, 0.9) if rng.random() < 0.5 else 0.9)
         self.at[2] = min(self.at[2], max(low, 0.15))
         far = np.sqrt(gap**2 - self.at[2] ** 2)
-        bearing = self.yaw + rng.uniform(-0.3, 0.3) * self.across
+        bearing = self.yaw + rng.uniform(-aside, aside) * self.across
         ahead, way = (np.array([np.cos(a), np.sin(a)]) for a in (self.yaw, bearing))
         drop = self.at[2] - size * rng.uniform(0.2, 0.8)
         pitch = np.arctan2(drop, far) + rng.normal(0, 0.1)
@@ -162,6 +171,8 @@ class Director:
         balls = [t for t in world.things if t.kind == "ball"]
         if recipe.close and rng.random() < recipe.close:
             self._show_close(camera, players, balls, feet)
+        if recipe.rows and rng.random() < recipe.rows:
+            self._line_up(camera, players, feet)
         for thing in list(rng.permutation(np.array(players, dtype=object)))[:many]:
             for _ in range(6):
                 at = self._spot(camera, 1.3 if rng.random() < 0.8 else 0.6, 8.5)
@@ -256,21 +267,49 @@ class Director:
     ) -> None:
         """Takes one of the robots or balls and shows it nearly as large as the image, or larger."""
         rng = self.rng
+        cut = self.world.recipe.cut
+        aside = 0.52 if cut and rng.random() < cut else 0.3
         if not players or rng.random() < 0.3:
             thing = balls.pop(int(rng.integers(len(balls))))
-            at = camera.close_up(2 * thing.radius, rng.uniform(70, 330), rng)
+            at = camera.close_up(2 * thing.radius, rng.uniform(70, 330), rng, aside)
             spin, _ = np.linalg.qr(rng.standard_normal((3, 3)))
             self.world.put(thing, at, spin * np.sign(np.linalg.det(spin)))
             self.taken.append((at[:2], thing.radius))
             self.contacts.append((at[:2], thing.radius * 1.3, rng.uniform(0.1, 0.75)))
             return
         thing = players.pop(int(rng.integers(len(players))))
-        at = camera.close_up(max(thing.high, thing.radius), rng.uniform(130, 430), rng)
+        pixels = rng.uniform(130, 500 if cut else 430)
+        at = camera.close_up(max(thing.high, thing.radius), pixels, rng, aside)
         self._put(thing, at, rng.uniform(0, 2 * np.pi))
         if thing.kind == "packaged" and rng.random() < 0.4:
             self.world.put(thing, at, lying(rng))
         self.contacts.append((at[:2], 0.2, rng.uniform(0, 0.45)))
         feet.append(at)
+
+    def _line_up(self, camera: Camera, players: list[Thing], feet: list[np.ndarray]) -> None:
+        """Puts two to five of the robots side by side in view, mostly all facing one way."""
+        rng = self.rng
+        row = list(rng.permutation(np.array(players, dtype=object)))[: int(rng.integers(2, 6))]
+        if not row:
+            return
+        size = float(np.median([thing.high for thing in row]))
+        pixels = float(np.exp(rng.uniform(np.log(50), np.log(260))))
+        distance = max(camera.distance_for(size, pixels), 0.7)
+        middle = self._at_distance(camera, distance)
+        gap = middle[:2] - camera.at[:2]
+        slant = np.arctan2(gap[1], gap[0]) + np.pi / 2 + rng.normal(0, 0.35)
+        way, facing = np.array([np.cos(slant), np.sin(slant), 0.0]), slant + np.pi / 2
+        if rng.random() < 0.25:
+            facing = rng.uniform(0, 2 * np.pi)
+        at = middle - way * sum(thing.radius for thing in row) * 0.75
+        for thing in row:
+            at = at + way * thing.radius * rng.uniform(0.7, 1.0)
+            if np.linalg.norm(at[:2] - camera.at[:2]) > 0.4:
+                players.remove(thing)
+                self._put(thing, at, facing + rng.normal(0, 0.25))
+                self.contacts.append((at[:2].copy(), 0.2, rng.uniform(0, 0.45)))
+                feet.append(at)
+            at = at + way * thing.radius * rng.uniform(0.7, 1.0)
 
     def _hide_some(self, camera: Camera, feet: list[np.ndarray]) -> None:
         """Puts a person or a stool that is not yet placed before some of the robots."""

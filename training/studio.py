@@ -11,6 +11,7 @@ import textures
 import torch
 import torch.nn.functional as F
 from appearance import Appearance, draw_appearance, draw_lights
+from humanoids import Robots
 from labels import (
     BOXES,
     CANVAS,
@@ -52,8 +53,10 @@ class Studio:
         panoramas: Path | None,
         device: str,
         recipe: Recipe = FIRST,
+        meshes: Robots | None = None,
     ) -> None:
-        self.rng, self.device, self.recipe = rng, device, recipe
+        """panoramas: a folder of backgrounds. meshes: of robots, for a recipe that has them."""
+        self.rng, self.device, self.recipe, self.meshes = rng, device, recipe, meshes
         self.gl = mujoco.GLContext(WIDE, WIDE)
         self.gl.make_current()
         grains = (
@@ -66,14 +69,15 @@ class Studio:
         names = textures.NAMES + (textures.MORE if recipe.rounds else ())
         names += textures.DIGITS if recipe.stout or recipe.wheels else ()
         atlas = textures.atlas(rng, names)
-        balls = np.stack([textures.ball(rng) for _ in range(SKINS)])
+        foam = [recipe.foam and rng.random() < recipe.foam for _ in range(SKINS)]
+        balls = np.stack([textures.ball(rng, "classic" if f else None) for f in foam])
         backgrounds = textures.panoramas(rng, panoramas, rounds=recipe.rounds > 0)
         self.pieces = textures.pieces(rng, panoramas) if recipe.flat else []
         self.library = Library(atlas, balls, backgrounds, noises, device)
 
     def open_world(self) -> World:
         """Builds another world, which the shots that follow show."""
-        self.world = World(self.rng, WIDE, self.recipe)
+        self.world = World(self.rng, WIDE, self.recipe, self.meshes)
         model = self.world.model
         self.context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self.context)
@@ -94,6 +98,8 @@ class Studio:
         if recipe.flat and rng.random() < recipe.flat:
             return self._flat()
         camera, director = Camera(rng, world.field.half), Director(world, rng)
+        if recipe.low and rng.random() < recipe.low:
+            camera.lower(rng)
         if recipe.posts and rng.random() < recipe.posts:
             camera.stand_by(world.post_place(), rng)
         elif recipe.edge and rng.random() < recipe.edge:

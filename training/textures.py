@@ -263,14 +263,15 @@ def patches(rng: np.random.Generator, where: Array, count: int, size: float, lon
     return mask
 
 
-def ball(rng: np.random.Generator) -> Array:
-    """A ball's skin as an equirectangular image, float32 [128,256,3], RGB."""
+STYLES = ("classic", "patches", "blades", "plain", "spots")
+
+
+def ball(rng: np.random.Generator, style: str | None = None) -> Array:
+    """A ball's skin as an equirectangular image, float32 [128,256,3], RGB. style: one of STYLES,
+    else at random."""
     where = sphere_directions()
-    style = str(
-        rng.choice(
-            ["classic", "patches", "blades", "plain", "spots"], p=[0.28, 0.3, 0.22, 0.1, 0.1]
-        )
-    )
+    drawn = str(rng.choice(STYLES, p=[0.28, 0.3, 0.22, 0.1, 0.1]))
+    style = style or drawn
     white = np.clip(rng.uniform(0.82, 1.0) + rng.normal(0, 0.02, 3), 0, 1)
     skin = np.broadcast_to(white, where.shape).astype(np.float32).copy()
     dark = rng.uniform(0.0, 0.15) * np.ones(3) if rng.random() < 0.75 else rng.uniform(0, 0.7, 3)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import cv2
+import humanoids
 import mujoco
 import numpy as np
 import props
@@ -95,17 +96,24 @@ def draw_field(rng: np.random.Generator, larger: float = 1.0) -> Field:
 class World:
     """A compiled model with tables, one row a geom: colour, texture and instance."""
 
-    def __init__(self, rng: np.random.Generator, size: int = 768, recipe: Recipe = FIRST) -> None:
-        self.rng, self.recipe = rng, recipe
+    def __init__(
+        self,
+        rng: np.random.Generator,
+        size: int = 768,
+        recipe: Recipe = FIRST,
+        meshes: humanoids.Robots | None = None,
+    ) -> None:
+        """size: of the largest image. meshes: of real robots, for a recipe that has them."""
+        self.rng, self.recipe, self.meshes = rng, recipe, meshes or {}
         self.field = draw_field(rng, recipe.field)
         self.things: list[Thing] = []
         self.classes: list[int] = [-1]  # of each instance; 0 is none
         self._xml: list[str] = []
         self._geoms: dict[str, tuple[Part, int, int]] = {}
-        self._joints: list[tuple[str, Array]] = []
         self.balls = int(rng.integers(3, 6))
         self._fill()
         spec = mujoco.MjSpec.from_string(self._document(size))
+        self._surfaces(spec)
         packaged = self._attach(spec)
         self.model = spec.compile()
         self.data = mujoco.MjData(self.model)
@@ -116,7 +124,9 @@ class World:
     def _fill(self) -> None:
         rng = self.rng
         for _ in range(self.balls):
-            self._ball(rng.uniform(0.06, 0.115))
+            foam = self.recipe.foam and rng.random() < self.recipe.foam
+            self._ball(rng.uniform(0.045, 0.055) if foam else rng.uniform(0.06, 0.115))
+        squad = self._squad()
         for _ in range(rng.integers(3, 6) + self.recipe.players):
             maker = robots.wheeled if rng.random() < 0.04 else robots.humanoid
             if self.recipe.smooth and rng.random() < self.recipe.smooth:
@@ -125,13 +135,18 @@ class World:
                 maker = smooth_robots.stout_humanoid
             if self.recipe.wheels and rng.random() < self.recipe.wheels:
                 maker = wheeled_robots.tower
+            if self.recipe.meshes and rng.random() < self.recipe.meshes:
+                self._thing("robot", humanoids.humanoid(rng, self.meshes, *squad), ROBOT)
+                continue
             self._thing("robot", maker(rng), ROBOT)
         for _ in range(2):
             parts, net = props.goal(rng)
             self._thing("goal", parts, -1, net)
         for _ in range(rng.integers(4, 10)):
             pale = bool(self.recipe.pale and rng.random() < self.recipe.pale)
-            self._thing("person", props.person(rng, pale), -1)
+            seated = self.recipe.seated and rng.random() < self.recipe.seated
+            pose = str(rng.choice(["squat", "sit"])) if seated else None
+            self._thing("person", props.person(rng, pale, pose), -1)
         for _ in range(rng.integers(4, 11)):
             name = str(rng.choice(list(props.PROPS), p=[0.12, 0.1, 0.3, 0.1, 0.08, 0.1, 0.2]))
             self._thing(name, props.PROPS[name](rng), -1)
@@ -149,8 +164,18 @@ class World:
         own = -1 if self.recipe.own_is_background else OWN
         self._thing("own", self._own_body(), own)
 
+    def _squad(self) -> tuple[str | None, str | None, float | None]:
+        """Kind, pose and height that all meshes of this world share, if they do."""
+        rng, recipe = self.rng, self.recipe
+        if not recipe.squads or rng.random() >= recipe.squads:
+            return None, None, None
+        pose = str(rng.choice(["sit", "stand", "walk", "lie"], p=[0.5, 0.25, 0.15, 0.1]))
+        return str(rng.choice(sorted(self.meshes))), pose, float(rng.uniform(0.45, 1.1))
+
     def _own_body(self) -> list[Part]:
         rng, recipe = self.rng, self.recipe
+        if recipe.meshes and rng.random() < recipe.meshes:
+            return humanoids.own_parts(rng, self.meshes, 0.6)
         if recipe.smooth and rng.random() < recipe.smooth:
             stout = recipe.stout and rng.random() < recipe.stout
             build = smooth_robots.draw_stout(rng) if stout else None
@@ -199,12 +224,24 @@ class World:
         self._geoms[name] = (part, instance, variant)
         at = " ".join(f"{v:.5f}" for v in part.frame.at)
         turn = " ".join(f"{v:.6f}" for v in quaternion(part.frame.turn))
+        if part.surface is not None:
+            return f'<geom name="{name}" type="mesh" mesh="{name}" pos="{at}" quat="{turn}"/>'
         size = " ".join(f"{v:.5f}" for v in part.size)
         group = 4 if part.role == "net" else 0
         return (
             f'<geom name="{name}" type="{part.shape}" size="{size}" pos="{at}" quat="{turn}" '
             f'group="{group}"/>'
         )
+
+    def _surfaces(self, spec: mujoco.MjSpec) -> None:
+        """Gives the geoms that are meshes their triangles."""
+        for name, (part, _, _) in self._geoms.items():
+            if part.surface is not None:
+                mesh = spec.add_mesh(name=name)
+                mesh.uservert = part.surface[0].reshape(-1).tolist()
+                mesh.userface = part.surface[1].reshape(-1).tolist()
+                # Surfaces with holes have no volume, which MuJoCo would refuse.
+                mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
 
     def _document(self, size: int) -> str:
         lights = "".join(

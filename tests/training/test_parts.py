@@ -104,6 +104,7 @@ def test_small_objects_weigh_more_where_asked(side: float, factor: float) -> Non
 def options(tmp_path: Path, **changes) -> argparse.Namespace:
     usual = {
         "part": 1, "of": 3, "minutes": 8.0, "scenes": tmp_path, "panoramas": None,
+        "meshes": None,
         "out": tmp_path / "run", "start": tmp_path / "start.pth", "config": None, "seed": 1,
         "renderers": 2, "recipes": [4, 2, 4], "train": ["--batch", "4"],
     }  # fmt: skip
@@ -135,6 +136,9 @@ def test_renderers_have_seeds_of_their_own_and_take_recipes_in_turn(tmp_path, mo
     assert len(set(seeds)) == 90
     recipes = [command[command.index("--recipe") + 1] for command in commands]
     assert recipes == ["4", "2", "4"] * 30
+    assert not any("--meshes" in command for command in commands)
+    part.renderers(options(tmp_path, meshes=tmp_path / "robots.npz"))
+    assert commands[-1][-2:] == ["--meshes", str(tmp_path / "robots.npz")]
     assert not any(f"{int(seed):04d}".startswith(train.HELD_OUT) for seed in seeds)
 
 

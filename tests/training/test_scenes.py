@@ -17,12 +17,13 @@ import smooth_robots
 import trifles
 import uprights
 import wheeled_robots
-from recipes import FIRST, FOURTH, RECIPES, SECOND, THIRD
+from recipes import FIFTH, FIRST, FOURTH, RECIPES, SECOND, THIRD
 
 # Of the geometry of the world of seed 5, by the recipes before the last, as it was before the next.
 FIRST_WORLD = "686e6480cdbf"
 SECOND_WORLD = "efe5b0eb5d57"
 THIRD_WORLD = "3e2f333af844"
+FOURTH_WORLD = "2ce9868e5a76"
 
 
 def extent(parts) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +57,7 @@ def test_trifles_are_small_and_on_the_ground(make) -> None:
 
 
 def test_recipes_are_numbered() -> None:
-    assert RECIPES == {1: FIRST, 2: SECOND, 3: THIRD, 4: FOURTH}
+    assert RECIPES == {1: FIRST, 2: SECOND, 3: THIRD, 4: FOURTH, 5: FIFTH}
     zero = [
         name for name, value in vars(FIRST).items() if name not in ("number", "field") and value
     ]
@@ -67,6 +68,9 @@ def test_recipes_are_numbered() -> None:
     of_fourth = "stout wheels uprights pale close posts dim shadow fisheye".split()
     assert not any(getattr(THIRD, name) for name in of_fourth)
     assert all(getattr(FOURTH, name) for name in of_fourth)
+    of_fifth = "meshes squads rows cut foam low seated bare".split()
+    assert not any(getattr(FOURTH, name) for name in of_fifth)
+    assert all(getattr(FIFTH, name) for name in of_fifth)
 
 
 def test_stout_robots_are_short_with_large_heads() -> None:
@@ -234,8 +238,7 @@ def test_earlier_recipes_stay_what_they_are() -> None:
     second, world = world_digest(SECOND)
     assert second == SECOND_WORLD
     assert world_digest(THIRD)[0] == THIRD_WORLD
-    fourth, _ = world_digest(FOURTH)
-    assert fourth == world_digest(FOURTH)[0] != THIRD_WORLD
+    assert world_digest(FOURTH)[0] == FOURTH_WORLD
     posts = [world.post_place() for _ in range(40)]
     goals = [thing for thing in world.things if thing.kind == "goal"]
     assert {round(abs(p[0]), 6) for p in posts} == {round(world.field.half[0], 6)}
