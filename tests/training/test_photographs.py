@@ -182,4 +182,5 @@ def test_the_demo_networks_on_photographs_that_are_here(source: str, name: str) 
         assert report["classes"][name]["recall"] >= found, name
     assert report["post feet"]["ap50"] >= feet
     assert report["iou"]["field"] >= field and report["iou"]["lines"] >= lines
-    assert report["false there"]["ball"] <= 2 and report["false there"]["robot"] <= 6
+    # Nine are the light decoder's, two the other network's.
+    assert report["false there"]["ball"] <= 2 and report["false there"]["robot"] <= 9
