@@ -26,6 +26,8 @@ from textures import DIGITS, MORE, NAMES, VARIANTS
 from trifles import trifle
 from uprights import upright
 
+from tvm_vision.errors import InputError
+
 Array = np.ndarray
 BALL, GOALPOST, ROBOT, OWN = 0, 1, 2, 3
 AWAY = np.array([0.0, 0.0, -60.0])
@@ -103,7 +105,12 @@ class World:
         recipe: Recipe = FIRST,
         meshes: humanoids.Robots | None = None,
     ) -> None:
-        """size: of the largest image. meshes: of real robots, for a recipe that has them."""
+        """size: of the largest image. meshes: of real robots, for a recipe that has them; raises
+        InputError where they are missing."""
+        if recipe.meshes and not meshes:
+            raise InputError(
+                f"robots of mesh_files.py are needed for recipe {recipe.number}, found none"
+            )
         self.rng, self.recipe, self.meshes = rng, recipe, meshes or {}
         self.field = draw_field(rng, recipe.field)
         self.things: list[Thing] = []

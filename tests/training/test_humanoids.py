@@ -311,6 +311,8 @@ def test_worlds_of_the_fifth_recipe_have_meshes(robots) -> None:
     meshes = world.model.geom_type == mujoco.mjtGeom.mjGEOM_MESH
     robots_of = [i for i, label in enumerate(world.classes) if label == ROBOT]
     assert set(world.instance[meshes]) & set(robots_of)
+    with pytest.raises(InputError, match="are needed for recipe 5, found none"):
+        World(np.random.default_rng(3), recipe=FIFTH)
     other = World(np.random.default_rng(3), recipe=FOURTH)
     assert not any(part.surface for part, _, _ in other._geoms.values())
     squads = set()
