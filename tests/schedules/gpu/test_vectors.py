@@ -117,6 +117,7 @@ def test_windows_that_overlap_share_a_row_where_nothing_was_timed(row: int, alon
     assert default(WindowSum(outputs, False, overlap=True), small).along == along
     assert default(WindowSum(outputs, False, overlap=True), timed).along in (1, 2, 3, 4)
     assert default(WindowSum(outputs, False), small).along in (1, 2, 3, 4)
+    assert default(WindowSum((1, 128, row, row), False, overlap=True), small).along in (1, 2, 4)
 
 
 @pytest.mark.parametrize(

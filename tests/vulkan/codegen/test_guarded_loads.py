@@ -18,7 +18,7 @@ from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules.gpu.kernel_marks import SELECT_LOADS, SUBGROUP, with_marks
 from tvm_vision.target_keys import FEW_BRANCHES
-from tvm_vision.vulkan.codegen.glsl import analysis
+from tvm_vision.vulkan.codegen.glsl import analysis, guards
 
 # A buffer's element or a constant, the former at an index that does not depend on the condition.
 BRANCH = re.compile(r"\? \w+\[[^?;]*\] : [\w(]*-?[\d.]+\)?;")
@@ -232,6 +232,11 @@ def test_of_several_tensors_each_is_read_at_a_valid_place() -> None:
     written = text(of_four)
     assert len(INDEX.findall(written)) + written.count(" ? 0 : ") >= 4
     assert not re.search(r"\? \w+\[| else", written)
+
+
+def test_of_many_tensors_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "MOST_LOADS", 3)
+    assert re.search(r"\? \w+\[| else", text(of_four))
 
 
 def test_neighbours_share_a_choice() -> None:

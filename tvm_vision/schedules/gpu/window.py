@@ -28,6 +28,7 @@ from ..common import (
 
 MOST_UNROLLED = 64  # terms of a sum that are written out
 VECTOR_BYTES = 16  # of a load
+SEVEN = 7  # pixels of a thread, where there are so many rows that twice as many threads have some
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ def default(window: WindowSum, limits: TargetLimits) -> WindowShape:
     enough = limits.device.enough
     # Of a row of 14 or 7 pixels two or one have hardly anything in common (by models alone).
     whole = window.overlap and not limits.device.measured
-    lengths = (4, 7, 2, 3) if whole else (4, 2, 3)
+    rows = product(extents) >= 2 * SEVEN * enough.threads
+    lengths = (4, SEVEN, 2, 3) if whole and rows else (4, 2, 3)
     along = next((n for n in lengths if extents and extents[-1] % n == 0), 1)
     if outputs // along < (enough.vectors if window.vectors else enough.threads):
         along = 1
