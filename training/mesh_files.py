@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import struct
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -36,7 +35,6 @@ DESCRIPTIONS = {
 SIMULATED = ("T1", "K1")  # of rcsssmj
 CELL = 0.01  # of a robot's height: details that are smaller vanish
 UP = np.array([0.0, 0.0, 1.0])  # an axis for joints that do not turn
-STEPS = ("matrix", "translate", "rotate", "scale")  # of a COLLADA node's transform
 UNKNOWN = -1.0  # a shell's grey where its file does not say it
 
 
@@ -66,108 +64,30 @@ class Link:
     shells: list[Shell] = field(default_factory=list)
 
 
-def read_stl(path: Path) -> Shell:
-    """A binary STL file. Raises InputError for another file."""
-    data = path.read_bytes()
-    count = struct.unpack("<I", data[80:84])[0] if len(data) >= 84 else -1
-    if len(data) != 84 + 50 * count:
-        raise InputError(f"a binary STL file is needed, found '{path}' of {len(data)} bytes")
-    rows = np.frombuffer(data, np.uint8, offset=84).reshape(count, 50)
-    corners = rows[:, 12:48].copy().view("<f4").reshape(-1, 3)
-    return Shell(corners.astype(np.float32), np.arange(3 * count, dtype=np.int32).reshape(-1, 3))
+def read_mesh(path: Path) -> list[Shell]:
+    """The surfaces of a mesh file, STL or COLLADA, in metres: one for each material of each node.
 
+    Raises InputError for a file that is none, and for one without triangles.
+    """
+    import trimesh
 
-def read_dae(path: Path) -> list[Shell]:
-    """The triangles of a COLLADA file, one shell for each material of each node. Raises InputError
-    for a file without any."""
-    root = ElementTree.parse(path).getroot()
-    for element in root.iter():  # without the namespace, which differs
-        element.tag = element.tag.rpartition("}")[2]
-    named = {e.get("id"): e for e in root.iter() if e.get("id")}
-    unit = root.find("asset/unit")
-    metres = float(unit.get("meter", 1)) if unit is not None else 1.0
-    shells: list[Shell] = []
-
-    def visit(node: ElementTree.Element, outer: Array) -> None:
-        place = outer @ placing(node)
-        for instance in node.findall("instance_geometry"):
-            mesh = named[instance.get("url", "")[1:]].find("mesh")
-            assert mesh is not None
-            greys = {
-                bound.get("symbol"): brightness(named, bound.get("target", "")[1:])
-                for bound in instance.iter("instance_material")
-            }
-            for primitive in [*mesh.findall("triangles"), *mesh.findall("polylist")]:
-                shell = triangles(primitive, named)
-                full = np.c_[shell.vertices, np.ones(len(shell.vertices))] @ place.T
-                shell.vertices = (full[:, :3] * metres).astype(np.float32)
-                shell.grey = greys.get(primitive.get("material"), UNKNOWN)
-                shells.append(shell)
-        for child in node.findall("node"):
-            visit(child, place)
-
-    for scene in root.iter("visual_scene"):
-        for node in scene.findall("node"):
-            visit(node, np.eye(4))
-    if not shells:
-        raise InputError(f"a COLLADA file with triangles is needed, found none in '{path}'")
+    try:
+        scene = trimesh.load_scene(path, process=False)
+    except Exception as error:  # of any kind, by what is wrong with the file
+        raise InputError(f"a mesh file is needed, found '{path}': {error}") from None
+    # STL has no units, and those of robots are in metres.
+    metres = trimesh.units.unit_conversion(scene.units, "meters") if scene.units else 1.0
+    shells = []
+    for node in scene.graph.nodes_geometry:
+        place, name = scene.graph[node]
+        mesh = scene.geometry[name]
+        vertices = metres * trimesh.transform_points(mesh.vertices, place)
+        colour = getattr(getattr(mesh.visual, "material", None), "baseColorFactor", None)
+        grey = UNKNOWN if colour is None else float(np.mean(colour[:3])) / 255
+        shells.append(Shell(vertices.astype(np.float32), np.asarray(mesh.faces, np.int32), grey))
+    if not sum(len(shell.faces) for shell in shells):
+        raise InputError(f"a mesh file with triangles is needed, found none in '{path}'")
     return shells
-
-
-def placing(node: ElementTree.Element) -> Array:
-    """The transform [4,4] of a node, its steps in their order."""
-    result = np.eye(4)
-    for step in node:
-        values = np.array((step.text or "").split(), float) if step.tag in STEPS else None
-        if values is None:
-            continue
-        one = np.eye(4)
-        if step.tag == "matrix":
-            one = values.reshape(4, 4)
-        elif step.tag == "translate":
-            one[:3, 3] = values
-        elif step.tag == "scale":
-            one[:3, :3] = np.diag(values)
-        else:
-            one[:3, :3] = about(values[:3], np.radians(values[3:4]))[0]
-        result = result @ one
-    return result
-
-
-def triangles(
-    primitive: ElementTree.Element, named: dict[str | None, ElementTree.Element]
-) -> Shell:
-    """The triangles of one primitive, polygons as fans."""
-    inputs = primitive.findall("input")
-    stride = 1 + max(int(i.get("offset", 0)) for i in inputs)
-    vertex = next(i for i in inputs if i.get("semantic") == "VERTEX")
-    rows = " ".join(p.text or "" for p in primitive.findall("p"))
-    index = np.array(rows.split(), np.int64).reshape(-1, stride)[:, int(vertex.get("offset", 0))]
-    positions = named[vertex.get("source", "")[1:]].find("input[@semantic='POSITION']")
-    assert positions is not None
-    values = named[positions.get("source", "")[1:]].find("float_array")
-    assert values is not None
-    places = np.array((values.text or "").split(), np.float32).reshape(-1, 3)
-    counts = primitive.find("vcount")
-    if primitive.tag == "triangles" or counts is None:
-        return Shell(places, index.reshape(-1, 3).astype(np.int32))
-    faces, first = [], 0
-    for count in map(int, (counts.text or "").split()):
-        faces += [
-            (index[first], index[first + i], index[first + i + 1]) for i in range(1, count - 1)
-        ]
-        first += count
-    return Shell(places, np.array(faces, np.int32).reshape(-1, 3))
-
-
-def brightness(named: dict[str | None, ElementTree.Element], material: str) -> float:
-    """The grey of a material's diffuse colour, 0 to 1; UNKNOWN where it has none."""
-    effect = named[material].find("instance_effect")
-    url = "" if effect is None else effect.get("url", "")[1:]
-    colour = named[url].find(".//diffuse/color") if url in named else None
-    if colour is None:
-        return UNKNOWN
-    return float(np.mean(np.array((colour.text or "").split()[:3], float)))
 
 
 def about(axis: Array, angles: Array) -> Array:
@@ -225,7 +145,7 @@ def shells_of(link: ElementTree.Element, robots: Path) -> list[Shell]:
         if mesh is None:
             continue
         name = mesh.get("filename", "").rpartition("/robots/")[2]
-        read = read_dae(robots / name) if name.endswith(".dae") else [read_stl(robots / name)]
+        read = read_mesh(robots / name)
         scale = np.array(mesh.get("scale", "1 1 1").split(), float)
         at, turn = origin(visual)
         for shell in read:

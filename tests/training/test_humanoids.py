@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training"))
 import humanoids
 import mesh_files
 import props
-from mesh_files import UNKNOWN, Shell
+from mesh_files import UNKNOWN, Link, Shell
 
 from tvm_vision.errors import InputError
 
@@ -56,22 +56,25 @@ def write_stl(path: Path) -> None:
     path.write_bytes(bytes(80) + struct.pack("<I", len(rows)) + b"".join(rows))
 
 
-def write_dae(path: Path, body: str, colour: str = "0.9 0.9 0.9 1") -> None:
-    """The cube as COLLADA; body: the primitive's element."""
+def write_dae(path: Path, faces: str, colour: str = "0.9 0.9 0.9 1") -> None:
+    """The cube as COLLADA; faces: the primitive's element."""
     places = " ".join(map(str, CORNERS.reshape(-1)))
+    axes = "".join(f"<param name='{axis}' type='float'/>" for axis in "XYZ")
     path.write_text(
-        '<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema"><asset><unit meter="0.01"/>'
-        "</asset><library_effects><effect id='e'><profile_COMMON><technique><phong><diffuse><color>"
-        f"{colour}</color></diffuse></phong></technique></profile_COMMON></effect></library_effects>"
-        "<library_materials><material id='m'><instance_effect url='#e'/></material>"
-        "</library_materials><library_geometries><geometry id='g'><mesh><source id='p'>"
-        f"<float_array>{places}</float_array></source><vertices id='v'><input semantic='POSITION' "
-        f"source='#p'/></vertices>{body}</mesh></geometry></library_geometries>"
-        "<library_visual_scenes><visual_scene><node><translate>0 0 100</translate>"
-        "<rotate>0 0 1 90</rotate><scale>100 200 100</scale><instance_geometry url='#g'>"
-        "<bind_material><technique_common><instance_material symbol='s' target='#m'/>"
-        "</technique_common></bind_material></instance_geometry></node></visual_scene>"
-        "</library_visual_scenes></COLLADA>"
+        '<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1"><asset>'
+        '<unit meter="0.01"/></asset><library_effects><effect id="e"><profile_COMMON><technique '
+        f'sid="common"><phong><diffuse><color>{colour}</color></diffuse></phong></technique>'
+        '</profile_COMMON></effect></library_effects><library_materials><material id="m">'
+        '<instance_effect url="#e"/></material></library_materials><library_geometries><geometry '
+        f'id="g"><mesh><source id="p"><float_array id="a" count="24">{places}</float_array>'
+        f'<technique_common><accessor source="#a" count="8" stride="3">{axes}</accessor>'
+        '</technique_common></source><vertices id="v"><input semantic="POSITION" source="#p"/>'
+        f"</vertices>{faces}</mesh></geometry></library_geometries><library_visual_scenes>"
+        '<visual_scene id="s"><node><translate>0 0 100</translate><rotate>0 0 1 90</rotate><scale>'
+        '100 200 100</scale><instance_geometry url="#g"><bind_material><technique_common>'
+        '<instance_material symbol="s" target="#m"/></technique_common></bind_material>'
+        "</instance_geometry></node></visual_scene></library_visual_scenes><scene>"
+        '<instance_visual_scene url="#s"/></scene></COLLADA>'
     )
 
 
@@ -95,12 +98,22 @@ def write_urdf(path: Path) -> None:
     path.write_text(f"<robot>{''.join(links + joints)}</robot>")
 
 
+def links() -> list[Link]:
+    """The robot of LINKS, parents first."""
+    numbers = {None: -1} | {name: number for number, name in enumerate(LINKS)}
+    made = []
+    for name, (parent, at, axis, limits, size, middle) in LINKS.items():
+        shells = [] if size is None else [Shell(CORNERS * size + middle, SIDES, UNKNOWN)]
+        low, high = limits or (0, 0)
+        turned = np.array(axis, float)
+        link = Link(name, numbers[parent], np.array(at), np.eye(3), turned, low, high, shells)
+        made.append(link)
+    return made
+
+
 @pytest.fixture(scope="module")
-def robots(tmp_path_factory) -> humanoids.Robots:
-    folder = tmp_path_factory.mktemp("robots")
-    write_stl(folder / "tiny" / "cube.stl")
-    write_urdf(folder / "tiny.urdf")
-    return {"tiny": mesh_files.read_urdf(folder / "tiny.urdf", folder)}
+def robots() -> humanoids.Robots:
+    return {"tiny": links()}
 
 
 def ends(parts) -> tuple[np.ndarray, np.ndarray]:
@@ -111,17 +124,25 @@ def ends(parts) -> tuple[np.ndarray, np.ndarray]:
     return corners.min(0), corners.max(0)
 
 
-def test_a_description_becomes_links(robots) -> None:
-    links = robots["tiny"]
-    by_name = {link.name: link for link in links}
-    assert len(links) == len(LINKS) and links[0].parent == -1
-    assert all(link.parent < index for index, link in enumerate(links))
-    knee = by_name["LKneePitch"]
-    assert links[knee.parent].name == "LHipPitch" and (knee.low, knee.high) == (0, 2.2)
-    assert mesh_files.height(links) == pytest.approx(0.02 + 0.02 + 0.47 + 0.45, abs=0.01)
-    foot = by_name["LAnklePitch"].shells[0]
-    assert np.ptp(foot.vertices, axis=0) == pytest.approx([0.16, 0.08, 0.04])
-    assert foot.grey == UNKNOWN
+def test_a_description_becomes_links(tmp_path) -> None:
+    pytest.importorskip("trimesh")
+    write_stl(tmp_path / "tiny" / "cube.stl")
+    write_urdf(tmp_path / "tiny.urdf")
+    found = mesh_files.read_urdf(tmp_path / "tiny.urdf", tmp_path)
+    assert len(found) == len(LINKS) and found[0].parent == -1
+    assert all(link.parent < index for index, link in enumerate(found))
+    by_name = {link.name: link for link in found}
+    made = links()
+    for wanted in made[1:]:
+        link, parent = by_name[wanted.name], made[wanted.parent].name
+        assert found[link.parent].name == (parent if parent != "torso" else "")
+        assert (link.low, link.high) == (wanted.low, wanted.high)
+        assert link.at == pytest.approx(wanted.at) and link.axis == pytest.approx(wanted.axis)
+        for shell, same in zip(link.shells, wanted.shells, strict=True):
+            corners = shell.vertices[shell.faces], same.vertices[same.faces]
+            assert corners[0] == pytest.approx(corners[1], abs=1e-6)
+            assert shell.grey == UNKNOWN
+    assert mesh_files.height(found) == pytest.approx(0.02 + 0.02 + 0.47 + 0.45, abs=0.01)
 
 
 def test_robots_are_saved_and_read_again(robots, tmp_path) -> None:
@@ -146,30 +167,37 @@ def test_robots_are_saved_and_read_again(robots, tmp_path) -> None:
 
 @pytest.mark.parametrize("kind", ["triangles", "polylist"])
 def test_collada_is_read_with_its_transforms_and_colours(tmp_path, kind) -> None:
-    """Corners go with other numbers beside them; polygons become triangles."""
-    inputs = "<input semantic='VERTEX' source='#v' offset='1'/><input semantic='N' offset='0'/>"
+    """Polygons become triangles."""
+    pytest.importorskip("trimesh")
+    pytest.importorskip("collada")
     if kind == "triangles":
         numbers, counts = SIDES, ""
     else:
         numbers = np.array([(0, 1, 3, 2), (4, 6, 7, 5)])
         counts = "<vcount>4 4</vcount>"
-    rows = " ".join(f"9 {n}" for n in numbers.reshape(-1))
-    write_dae(tmp_path / "a.dae", f"<{kind} material='s'>{inputs}{counts}<p>{rows}</p></{kind}>")
-    (shell,) = mesh_files.read_dae(tmp_path / "a.dae")
+    rows = " ".join(map(str, numbers.reshape(-1)))
+    corner = '<input semantic="VERTEX" source="#v" offset="0"/>'
+    faces = f'<{kind} material="s" count="{len(numbers)}">{corner}{counts}<p>{rows}</p></{kind}>'
+    write_dae(tmp_path / "a.dae", faces)
+    (shell,) = mesh_files.read_mesh(tmp_path / "a.dae")
     assert len(shell.faces) == (12 if kind == "triangles" else 4)
-    assert shell.grey == pytest.approx(0.9)
+    assert shell.grey == pytest.approx(0.9, abs=0.003)
     # Turned by a right angle, so that what is 2 long along y lies along x; centimetres.
     assert shell.vertices.min(0) == pytest.approx([-1, -0.5, 0.5])
     assert shell.vertices.max(0) == pytest.approx([1, 0.5, 1.5])
 
 
 def test_bad_mesh_files_are_refused(tmp_path) -> None:
-    (tmp_path / "text.stl").write_text("solid cube")
-    with pytest.raises(InputError, match="a binary STL file is needed, found"):
-        mesh_files.read_stl(tmp_path / "text.stl")
+    pytest.importorskip("trimesh")
+    pytest.importorskip("collada")
+    (tmp_path / "text.dae").write_text("solid cube")
+    with pytest.raises(InputError, match="a mesh file is needed, found"):
+        mesh_files.read_mesh(tmp_path / "text.dae")
+    with pytest.raises(InputError, match="a mesh file is needed, found"):
+        mesh_files.read_mesh(tmp_path / "none.stl")
     write_dae(tmp_path / "empty.dae", "")
     with pytest.raises(InputError, match="with triangles is needed, found none"):
-        mesh_files.read_dae(tmp_path / "empty.dae")
+        mesh_files.read_mesh(tmp_path / "empty.dae")
 
 
 def ball_of(steps: int, radius: float) -> Shell:
