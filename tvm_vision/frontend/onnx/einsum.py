@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import string
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,11 @@ from .rewrites_types import half_in_single
 _MULTIPLIED = frozenset({"float16", "float32", "float64", "int32", "int64", "uint32", "uint64"})
 # Operands whose orders can all be tried; they grow as the factorial.
 _ALL_ORDERS = 5
+# What stands between scores and their softmax, or shares and their product, and how many of it.
+_BETWEEN = frozenset(
+    ("Add", "Cast", "Clip", "Div", "Dropout", "Identity", "Mul", "Reshape", "Sub")
+).union(("Transpose", "Where"))
+_FAR = 6
 Labels = tuple[str, ...]
 
 
@@ -66,7 +71,11 @@ class Matrices:
 
 def einsum(node: onnx.NodeProto, graph: GraphEditor) -> Sequence[onnx.NodeProto] | None:
     """The rewrite. Diagonals, other numbers, and sizes that are not known stay TVM's, whose sums
-    are of its tensors' type: those of halves are float32's then."""
+    are of its tensors' type: those of halves are float32's then.
+
+    So do two operands whose axes would have to be moved, for nothing but their product: a GPU's
+    tiles fetch them as they lie. Attention is found by its products.
+    """
     try:
         shapes = [graph.shape(name) for name in node.input]
     except Unsupported:
@@ -74,7 +83,22 @@ def einsum(node: onnx.NodeProto, graph: GraphEditor) -> Sequence[onnx.NodeProto]
     equation = read_equation(str(attribute(node, "equation", "")), [len(s) for s in shapes])
     if equation is None or graph.dtype(node.input[0]).name not in _MULTIPLIED:
         return half_in_single(node, graph)
-    return _Products(NodeBuilder(graph, node), equation, shapes).nodes()
+    products = _Products(NodeBuilder(graph, node), equation, shapes)
+    if products.turns() and not _of_attention(node, graph):
+        return half_in_single(node, graph)
+    return products.nodes()
+
+
+def _of_attention(node: onnx.NodeProto, graph: GraphEditor) -> bool:
+    """Whether a softmax reads the result, or gives an operand, but for what stands between."""
+    for ahead in (True, False):
+        near = [node]
+        for _ in range(_FAR):
+            near = [each for one in near for each in graph.beside(one, ahead)]
+            if any(each.op_type == "Softmax" for each in near):
+                return True
+            near = [each for each in near if each.op_type in _BETWEEN]
+    return False
 
 
 def read_equation(text: str, ranks: Sequence[int]) -> Equation | None:
@@ -94,7 +118,7 @@ def read_equation(text: str, ranks: Sequence[int]) -> Equation | None:
     if any(len(t) != n or len(set(t)) != n for t, n in zip(operands, ranks, strict=True)):
         return None
     known = Counter(label for term in operands for label in term)
-    wide = sorted((each for each in known if each.startswith("...")), key=_place, reverse=True)
+    wide = sorted(filter(_is_wide, known), key=_place, reverse=True)
     if arrow:
         result = _labels(right, len(wide) if "..." in right else 0)
     else:
@@ -108,6 +132,11 @@ def _labels(term: str, wide: int) -> Labels:
     """A term's labels, of which its ellipsis has ``wide``."""
     before, dots, behind = term.partition("...")
     return (*before, *(f"...{n}" for n in range(wide if dots else 0, 0, -1)), *behind)
+
+
+def _is_wide(label: str) -> bool:
+    """Whether it is of an ellipsis."""
+    return label.startswith("...")
 
 
 def _place(label: str) -> int:
@@ -154,13 +183,35 @@ class _Products:
         self, build: NodeBuilder, equation: Equation, shapes: Sequence[Sequence[int]]
     ) -> None:
         self.build, self.equation, self.sizes = build, equation, dict[str, int]()
-        for term, shape in zip(equation.operands, shapes, strict=True):
-            for label, size in zip(term, shape, strict=True):
+        self.shapes = shapes
+        for pair in self._terms():
+            for label, size in zip(*pair, strict=True):
                 self.sizes[label] = max(size, self.sizes.get(label, 1))
-        self.operands = [
-            self._without_ones(value, term, shape)
-            for value, term, shape in zip(build.node.input, equation.operands, shapes, strict=True)
-        ]
+        self.operands: list[_Operand] = []
+
+    def turns(self) -> bool:
+        """Whether there are two operands of letters alone, and they or their product have to be
+        turned."""
+        known = {(label, size) for pair in self._terms() for label, size in zip(*pair, strict=True)}
+        plain = len(known) == len(self.sizes) and not any(map(_is_wide, self.sizes))
+        if len(self.shapes) != 2 or not plain or not all(self.equation.operands):
+            return False
+        first, second = self.equation.operands
+        result = self.equation.result
+        first = tuple(label for label in first if label in result or label in second)
+        second = tuple(label for label in second if label in result or label in first)
+        how = as_matrices(first, second, result)
+        left, right = (second, first) if how.swapped else (first, second)
+        orders = (
+            (left, (*how.batch, *how.rows, *how.terms)),
+            (right, (*how.batch, *how.terms, *how.columns)),
+            (how.result, result),
+        )
+        return any(own != tuple(label for label in order if label in own) for own, order in orders)
+
+    def _terms(self) -> Iterable[tuple[Labels, Sequence[int]]]:
+        """Of each operand its labels and their sizes."""
+        return zip(self.equation.operands, self.shapes, strict=True)
 
     def _without_ones(self, value: str, labels: Labels, shape: Sequence[int]) -> _Operand:
         """An operand without the axes that it has one element of for all of another's."""
@@ -170,6 +221,8 @@ class _Products:
         return _Operand(value, tuple(each for at, each in enumerate(labels) if at not in alone))
 
     def nodes(self) -> list[onnx.NodeProto]:
+        inputs = zip(self.build.node.input, self._terms(), strict=True)
+        self.operands = [self._without_ones(value, *term) for value, term in inputs]
         for group in self._order():
             found, *others = [self.operands[at] for at in sorted(group)]
             self.operands = [each for at, each in enumerate(self.operands) if at not in group]

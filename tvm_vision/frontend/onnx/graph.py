@@ -221,12 +221,14 @@ class GraphEditor:
         self._types: dict[str, onnx.TypeProto.Tensor] = {}
         self._taken: set[str] = set()
         self._last: dict[str, int] = {}
+        self._nodes: list[onnx.NodeProto] = []
         self._add(model.graph)
         if weights is not None:
             self._constants |= {tensor.name: tensor for tensor in weights.graph.initializer}
 
     def _add(self, graph: onnx.GraphProto) -> None:
         self._constants |= {tensor.name: tensor for tensor in graph.initializer}
+        self._nodes = [*self._nodes, *graph.node]
         values = [*graph.input, *graph.value_info, *graph.output]
         self._types |= {value.name: value.type.tensor_type for value in values}
         self._taken |= set(self._constants) | set(self._types)
@@ -245,6 +247,13 @@ class GraphEditor:
         editor._types = {**self._types}
         editor._add(graph)
         return editor
+
+    def beside(self, node: onnx.NodeProto, ahead: bool) -> list[onnx.NodeProto]:
+        """The nodes that read what a node gives, or those that give what it reads."""
+        own = set(filter(None, node.output if ahead else node.input))
+        return [
+            each for each in self._nodes if not own.isdisjoint(each.input if ahead else each.output)
+        ]
 
     def is_constant(self, name: str) -> bool:
         """Whether ``constant`` knows a value, which is not read for that."""
