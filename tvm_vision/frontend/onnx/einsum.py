@@ -3,7 +3,8 @@
 TVM's own is one sum over everything, in the order of its letters. Here two operands at a time are
 multiplied, in the order that NumPy finds cheapest: what one of them alone has and nobody reads
 again is summed up first, axes of both that stay are a product's batch, and the others its rows,
-columns and terms. Axes are moved where the order of letters is not a product's.
+columns and terms. Axes are moved where the order of letters is not a product's, and something is
+gained by it.
 """
 
 from __future__ import annotations
@@ -25,9 +26,7 @@ _MULTIPLIED = frozenset({"float16", "float32", "float64", "int32", "int64", "uin
 # Operands whose orders can all be tried; they grow as the factorial.
 _ALL_ORDERS = 5
 # What stands between scores and their softmax, or shares and their product, and how many of it.
-_BETWEEN = frozenset(
-    ("Add", "Cast", "Clip", "Div", "Dropout", "Identity", "Mul", "Reshape", "Sub")
-).union(("Transpose", "Where"))
+_BETWEEN = frozenset("Add Cast Clip Div Dropout Identity Mul Reshape Sub Transpose Where".split())
 _FAR = 6
 Labels = tuple[str, ...]
 
@@ -50,6 +49,8 @@ class Matrices:
     """How two operands are a product.
 
     Attributes:
+        left, right: the operands' own labels, as they lie; what only one of them has, and nobody
+            wants, is summed up before.
         swapped: whether the second is the left one.
         batch: labels of the leading axes, of both operands or of one for all of the other's.
         rows: of the left one alone.
@@ -57,6 +58,8 @@ class Matrices:
         terms: that are summed up.
     """
 
+    left: Labels
+    right: Labels
     swapped: bool
     batch: Labels
     rows: Labels
@@ -67,6 +70,15 @@ class Matrices:
     def result(self) -> Labels:
         """Labels of the product's axes, in order."""
         return (*self.batch, *self.rows, *self.columns)
+
+    def turns(self, result: Labels) -> bool:
+        """Whether an operand's axes, or for ``result`` the product's, have to change places."""
+        orders = (
+            (self.left, (*self.batch, *self.rows, *self.terms)),
+            (self.right, (*self.batch, *self.terms, *self.columns)),
+            (self.result, result),
+        )
+        return any(own != tuple(label for label in order if label in own) for own, order in orders)
 
 
 def einsum(node: onnx.NodeProto, graph: GraphEditor) -> Sequence[onnx.NodeProto] | None:
@@ -143,13 +155,15 @@ def _place(label: str) -> int:
     return int(label[3:])
 
 
-def as_matrices(left: Labels, right: Labels, result: Labels) -> Matrices:
+def as_matrices(first: Labels, second: Labels, result: Labels) -> Matrices:
     """Two operands as a product whose result comes as near to ``result`` as it can.
 
     Where rows and columns end the result side by side, nothing of it has to be moved, and what
     stands before them is batch, an operand's own axes as well. Elsewhere all own axes are rows and
     columns.
     """
+    left = tuple(label for label in first if label in result or label in second)
+    right = tuple(label for label in second if label in result or label in first)
     swapped = bool(result) and result[-1] in left and result[-1] not in right
     if swapped:
         left, right = right, left
@@ -161,7 +175,7 @@ def as_matrices(left: Labels, right: Labels, result: Labels) -> Matrices:
         rows, columns = tuple(own), tuple(others)
     batch = tuple(label for label in result if label not in {*rows, *columns})
     terms = tuple(label for label in left if label in right and label not in result)
-    return Matrices(swapped, batch, rows, columns, terms)
+    return Matrices(left, right, swapped, batch, rows, columns, terms)
 
 
 def _run(labels: Labels, wanted: Collection[str]) -> Labels:
@@ -198,16 +212,7 @@ class _Products:
             return False
         first, second = self.equation.operands
         result = self.equation.result
-        first = tuple(label for label in first if label in result or label in second)
-        second = tuple(label for label in second if label in result or label in first)
-        how = as_matrices(first, second, result)
-        left, right = (second, first) if how.swapped else (first, second)
-        orders = (
-            (left, (*how.batch, *how.rows, *how.terms)),
-            (right, (*how.batch, *how.terms, *how.columns)),
-            (how.result, result),
-        )
-        return any(own != tuple(label for label in order if label in own) for own, order in orders)
+        return as_matrices(first, second, result).turns(result)
 
     def _terms(self) -> Iterable[tuple[Labels, Sequence[int]]]:
         """Of each operand its labels and their sizes."""
@@ -269,12 +274,11 @@ class _Products:
         """Two operands multiplied and summed over what the others and the result have not; the
         axes of what comes of it may stand in another order."""
         wanted = {*self.equation.result}.union(*(each.labels for each in others))
-        first = self._summed(first, wanted.union(second.labels))
-        second = self._summed(second, wanted.union(first.labels))
         order = (*first.labels, *second.labels) if others else self.equation.result
         result = tuple(dict.fromkeys(label for label in order if label in wanted))
         how = as_matrices(first.labels, second.labels, result)
         left, right = (second, first) if how.swapped else (first, second)
+        left, right = self._summed(left, how.left), self._summed(right, how.right)
         if not how.terms or not (how.rows or how.columns):
             labels = (*how.result, *how.terms)
             factors = [self._beside(each, labels) for each in (left, right)]

@@ -250,10 +250,11 @@ class GraphEditor:
 
     def beside(self, node: onnx.NodeProto, ahead: bool) -> list[onnx.NodeProto]:
         """The nodes that read what a node gives, or those that give what it reads."""
-        own = set(filter(None, node.output if ahead else node.input))
-        return [
-            each for each in self._nodes if not own.isdisjoint(each.input if ahead else each.output)
-        ]
+        if ahead:
+            given = set(filter(None, node.output))
+            return [each for each in self._nodes if not given.isdisjoint(reads(each))]
+        read = set(reads(node))
+        return [each for each in self._nodes if not read.isdisjoint(each.output)]
 
     def is_constant(self, name: str) -> bool:
         """Whether ``constant`` knows a value, which is not read for that."""

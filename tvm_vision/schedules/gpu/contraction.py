@@ -44,7 +44,7 @@ from .packed_fp16 import adds_fp16
 from .split_k import schedule_total, split_reduction
 
 LEAST_M, LEAST_N, LEAST_K = 3, 8, 4  # with less the tiles would be mostly padding
-LEAST = 2  # rows and columns of what is no group of windows: sums by rows read all anew for each
+LEAST = 2  # of m without windows, of n without groups of them: sums by rows read all anew for each
 # But a picture made of many channels, by windows: sums by rows would read each number of the image
 # for each place of a window, and wait for one another in each pixel.
 LONG, LEAST_WINDOW = 4096, 64
@@ -171,9 +171,8 @@ def as_product(schedule: Schedule) -> tuple[Any, Product, Contraction]:
     # output tells its rows apart.
     apart = b == 1 or min(m, n) > 1
     picture = apart and bool(windows) and max(m, n) >= LONG and k >= LEAST_WINDOW
-    least_m, least_n = (LEAST_M, LEAST_N) if windows else (LEAST, LEAST)
-    if windows and b == 1:
-        least_n = LEAST
+    least_m = LEAST_M if windows else LEAST
+    least_n = LEAST_N if windows and b > 1 else LEAST
     if k < LEAST_K or ((m < least_m or n < least_n) and not picture):
         raise NotThisKind("too thin for tiles")
     kinds = _factors(body, found), windows, adds_fp16(body)

@@ -118,9 +118,9 @@ def default(window: WindowSum, limits: TargetLimits) -> WindowShape:
     extents, outputs = window.extents, product(window.extents)
     enough = limits.device.enough
     # Of a row of 14 or 7 pixels two or one have hardly anything in common (by models alone).
-    whole = window.overlap and not limits.device.measured
-    rows = product(extents) >= 2 * SEVEN * enough.threads
-    lengths = (4, SEVEN, 2, 3) if whole and rows else (4, 2, 3)
+    untimed = window.overlap and not limits.device.measured
+    whole = untimed and outputs >= 2 * SEVEN * enough.threads
+    lengths = (4, SEVEN, 2, 3) if whole else (4, 2, 3)
     along = next((n for n in lengths if extents and extents[-1] % n == 0), 1)
     if outputs // along < (enough.vectors if window.vectors else enough.threads):
         along = 1
