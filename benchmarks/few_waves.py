@@ -18,8 +18,8 @@ from typing import Any
 
 import click
 
-from scripts.reference_doc import document
-from scripts.reference_doc import table as markdown_table
+from scripts.markdown_tables import document
+from scripts.markdown_tables import table as markdown_table
 from tvm_vision.devices import known_devices
 from tvm_vision.errors import TvmVisionError
 from tvm_vision.offline.report import FEW_WAVES

@@ -269,8 +269,8 @@ def _document(
     precisions: Sequence[str],
 ) -> None:
     """Put the table, the drivers' versions and the command between ``<!-- static -->`` marks."""
-    from scripts.reference_doc import document
-    from scripts.reference_doc import table as markdown_table
+    from scripts.markdown_tables import document
+    from scripts.markdown_tables import table as markdown_table
 
     def made() -> str:
         command = (

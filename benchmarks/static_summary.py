@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from scripts.reference_doc import document, table
+from scripts.markdown_tables import document, table
 from tvm_vision.whole_files import write_whole
 
 VEGA, PHOENIX, TGL = "renoir", "phoenix", "tgl"

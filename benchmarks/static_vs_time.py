@@ -307,8 +307,8 @@ def _counts(study: Study) -> str:
 
 def _document(page: Path, study: Study) -> None:
     """Puts the table between the page's ``<!-- ranking -->`` marks."""
-    from scripts.reference_doc import document
-    from scripts.reference_doc import table as markdown_table
+    from scripts.markdown_tables import document
+    from scripts.markdown_tables import table as markdown_table
 
     lines = [tuple(row) for row in rows(agreements(study.kernels, WAYS))]
     made = f"{study.device}, {study.driver}: {_counts(study)}.\n\n"

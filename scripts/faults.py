@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from scripts.reference_doc import document  # noqa: E402
+from scripts.markdown_tables import document  # noqa: E402
 from support.faults import MEMORY, lives, problems, summary, table, write_kernel, write_network  # noqa: E402
 from support.loaders import compile_loader  # noqa: E402
 

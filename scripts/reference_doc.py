@@ -11,8 +11,9 @@ import dataclasses
 import importlib
 import inspect
 import re
+import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ from tvm_vision_ros import class_settings
 from tvm_vision_ros.settings import markdown
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+from scripts.markdown_tables import document, table  # noqa: E402
+
 DOCS = ROOT / "docs"
 LAUNCH = ROOT / "launch" / "vision.launch.py"
 
@@ -85,25 +90,6 @@ MOD_JSON = {
     "measured_precision.kept": precision.Fp32Layer,
     "variants": fleet.Variant,
 }
-
-
-def document(text: str, tables: dict[str, Callable[[], str]], name: str = "the document") -> str:
-    """A document with its tables made anew."""
-    for mark, make in tables.items():
-        parts = re.split(rf"(<!-- {mark} -->\n).*?(<!-- end -->)", text, flags=re.DOTALL)
-        if len(parts) != 4:
-            raise SystemExit(f"{name} needs the marks <!-- {mark} --> and <!-- end --> once")
-        before, begin, end, after = parts
-        text = f"{before}{begin}{make()}{end}{after}"
-    return text
-
-
-def table(head: str, rows: Iterable[tuple[str, ...]]) -> str:
-    """A table in Markdown. head: its columns, with bars between them."""
-    lines = [f"| {head} |", "|---" * (head.count("|") + 1) + "|"]
-    # A bar within a cell would end it.
-    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
 
 
 def launch_arguments() -> dict[str, tuple[str, str]]:

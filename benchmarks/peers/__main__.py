@@ -119,7 +119,7 @@ def main(
     with Measurement(folder, settings, click.echo) as measurement:
         for network in wanted:
             own = [row for row in rows if row.network == network]
-            measurement.network(network, own)
+            measurement.network(own)
             results["rows"] += [row.to_json() for row in own if row.done]
             results["first_result_s"].update(first_results(folder, own))
             # What was measured stays, whatever becomes of the rest.
@@ -158,7 +158,13 @@ def plan_rows(
 ) -> list[Row]:
     """A row for each engine, network and precision; engines that are not there say so in each."""
     return [
-        Row(name, network, precision, f"not installed: {missing}" if missing else "")
+        Row(
+            name,
+            network,
+            precision,
+            f"not installed: {missing}" if missing else "",
+            NETWORKS[network].of_photos,
+        )
         for network in networks
         for name, engine in engines.items()
         for missing in [engine.get("not_installed", "")]

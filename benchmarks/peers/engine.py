@@ -101,8 +101,15 @@ class Files:
 
 
 def make_engine(name: str) -> Engine:
-    module, kind = ENGINES[name]
-    return getattr(import_module(f".{module}", __package__), kind)()
+    """One of ENGINES, or of another benchmark: ``its.module:Class``."""
+    if name in ENGINES:
+        module, kind = ENGINES[name]
+        found = import_module(f".{module}", __package__)
+    else:
+        module, _, kind = name.partition(":")
+        found = import_module(module)
+    made: Engine = getattr(found, kind)()
+    return made
 
 
 def output_error(found: list[np.ndarray], wanted: list[np.ndarray]) -> float:

@@ -31,11 +31,14 @@ class Ncnn(Engine):
         """Both precisions are chosen when the network is loaded; converted once, as float32."""
         if precision != "fp32" or files.of("ncnn", "net.param").exists():
             return
-        size = files.read().graph.input[0].type.tensor_type.shape.dim[3].dim_value
+        dimensions = files.read().graph.input[0].type.tensor_type.shape.dim
+        shape = [dimension.dim_value for dimension in dimensions]
+        if shape[0] != 1:
+            raise Unusable("it takes one image at a time")
         with tempfile.TemporaryDirectory() as scratch:
             model = Path(scratch) / "net.onnx"
             onnx.save(files.read(), model)
-            words = [_pnnx(), model.name, f"inputshape=[1,3,{size},{size}]", "fp16=0"]
+            words = [_pnnx(), model.name, f"inputshape=[{','.join(map(str, shape))}]", "fp16=0"]
             done = subprocess.run(
                 words, cwd=scratch, capture_output=True, text=True, timeout=CONVERT_SECONDS
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,33 +28,70 @@ class CudaGraph(Engine):
         return str(torch.__version__)
 
     def load(self, files: Files, precision: str) -> Session:
+        """The faster of both orders of axes; where a network takes only one of them, that one."""
         import torch
 
-        if not torch.cuda.is_available():
-            raise Unusable("torch finds no CUDA device")
-        # Exact float32, as everybody else computes; cuDNN may choose its kernels by trial.
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-        torch.backends.cudnn.benchmark = True
+        need_cuda()
         image = np.load(files.example)["image"]
-        sessions = [
-            _Session(files, precision, layout, image)
-            for layout in (torch.contiguous_format, torch.channels_last)
-        ]
-        return min(sessions, key=lambda session: _trial(session, image))
+        layouts = [torch.contiguous_format]
+        if image.ndim == 4:
+            layouts.append(torch.channels_last)
+        found: list[Session] = []
+        for layout in layouts:
+            try:
+                found.append(Recorded(self.module(files), precision, layout, image))
+            except RuntimeError:
+                if layout == layouts[0]:
+                    raise
+        return min(found, key=lambda session: _trial(session, image))
 
-
-class _Session(Session):
-    def __init__(self, files: Files, precision: str, layout: Any, image: np.ndarray) -> None:
-        import torch
-
+    def module(self, files: Files) -> Any:
+        """The network in evaluation, float32, on the host, for load() to change."""
         from .torch_network import TorchNetwork
+
+        return TorchNetwork(files.read()).eval()
+
+
+def need_cuda() -> None:
+    """Raises Unusable without CUDA. Sets exact float32, as everybody else computes, and lets
+    cuDNN choose its kernels by trial."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise Unusable("torch finds no CUDA device")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+
+
+def to_layout(module: Any, layout: Any) -> Any:
+    """Weights of convolutions in a memory format; ``Module.to`` asks it of all tensors of five
+    dimensions as well, which channels_last refuses."""
+    import torch
+
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.Conv2d):
+            layer.to(memory_format=layout)
+    return module
+
+
+class Recorded(Session):
+    """A module's frame as a CUDA graph.
+
+    module: in evaluation, on the host; takes one image and returns a tensor or several.
+    compile: makes another callable of the module on the GPU, as PyTorch's compiler does.
+    """
+
+    def __init__(
+        self, module: Any, precision: str, layout: Any, image: np.ndarray,
+        compile: Callable[[Any], Any] = lambda placed: placed,
+    ) -> None:  # fmt: skip
+        import torch
 
         self._torch = torch
         dtype = torch.float16 if precision == "fp16" else torch.float32
-        network = TorchNetwork(files.read()).eval().cuda().to(dtype)
         # Kept: the graph reads the weights where they are.
-        self._network = network.to_layout(layout)
-        self._host = torch.from_numpy(image).pin_memory()
+        self._network = compile(to_layout(module.cuda().to(dtype), layout))
+        self._host = torch.from_numpy(image.copy()).pin_memory()
         self._input = self._host.cuda()
         with torch.no_grad():
             self._outputs = self._record(dtype, layout)
@@ -69,6 +107,8 @@ class _Session(Session):
 
         def frame() -> list[Any]:
             outputs = self._network(self._input.to(dtype).contiguous(memory_format=layout))
+            if isinstance(outputs, torch.Tensor):
+                outputs = [outputs]
             return [
                 value.float().contiguous() if value.is_floating_point() else value
                 for value in outputs

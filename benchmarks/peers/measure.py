@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,7 @@ class Row:
     network: str
     precision: str
     problem: str = ""
+    of_photos: bool = False  # timed from a photo to boxes and a mask
     values: dict[str, Any] = field(default_factory=dict)
     times: list[float] = field(default_factory=list)
     stages: dict[str, list[float]] = field(default_factory=dict)
@@ -73,20 +74,27 @@ class Row:
 def write_models(folder: Path, network: str) -> None:
     """The network in both precisions, the image, and what onnxruntime computes of it plainly."""
     import onnx
-    import onnxruntime
 
     files = Files(folder, network)
     model = NETWORKS[network].model()
     onnx.save(model, files.model("fp32"))
     onnx.save(to_fp16(model), files.model("fp16"))
+    write_example(files, NETWORKS[network].image())
+
+
+def write_example(files: Files, image: np.ndarray, threads: int = 0) -> None:
+    """The image, and what onnxruntime computes plainly of it by the model that is there.
+    threads: as many as there are cores, where none are said."""
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
     # Node by node as it is written: nothing that an engine's optimiser does.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        str(files.model()), options, providers=["CPUExecutionProvider"]
     )
-    image = NETWORKS[network].image()
-    outputs = session.run(None, {model.graph.input[0].name: image})
+    outputs = session.run(None, {session.get_inputs()[0].name: image})
     np.savez(files.example, image=image, **{f"o{i}": value for i, value in enumerate(outputs)})
 
 
@@ -148,22 +156,36 @@ def _prepare_some(
 class Measurement:
     """Measures jobs network by network, each engine in its own long-lived process."""
 
-    def __init__(self, folder: Path, settings: Settings, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, settings: Settings, tell: Callable[[str], None],
+        environment: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:  # fmt: skip
+        """environment: by engine what its process has of it, besides ENVIRONMENT's."""
         self._folder = folder
         self._settings = settings
         self._tell = tell
+        self._environment = {**ENVIRONMENT, **(environment or {})}
         self._processes: dict[str, Process] = {}
 
     def __enter__(self) -> Measurement:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes; what was loaded is gone."""
         for process in self._processes.values():
             process.close()
+        self._processes.clear()
 
-    def network(self, network: str, rows: Sequence[Row]) -> None:
+    def network(self, rows: Sequence[Row]) -> None:
         """Fill in the rows of one network: load, time in turns, ask for the device's part."""
-        self._load_all(rows)
+        self.load(rows)
+        self.time(rows)
+
+    def time(self, rows: Sequence[Row]) -> None:
+        """The same of rows that are loaded."""
         # Apart: a GPU that rests while the CPU works is slower for whoever comes next.
         for on_cpu in (False, True):
             own = [row for row in rows if make_engine(row.engine).on_cpu == on_cpu]
@@ -192,7 +214,7 @@ class Measurement:
             if not row.problem:
                 self._step(row, self._finish)
 
-    def _load_all(self, rows: Sequence[Row]) -> None:
+    def load(self, rows: Sequence[Row]) -> None:
         """Engines load at the same time: nothing is timed yet but how long that takes."""
 
         def load(engine: str) -> None:
@@ -212,7 +234,7 @@ class Measurement:
         # In every turn: the one before may have left the GPU with little to do, and slower.
         self._of(row, "warm", seconds=settings.warm_seconds)
         runs = -(-settings.runs // settings.rounds)
-        do = "stages" if NETWORKS[row.network].of_photos else "time"
+        do = "stages" if row.of_photos else "time"
         found = self._of(row, do, runs=runs, limit=settings.round_seconds)
         row.times += found["ms"]
         for name, times in found.get("stages_ms", {}).items():
@@ -229,7 +251,7 @@ class Measurement:
     def _process(self, engine: str) -> Process:
         process = self._processes.get(engine)
         if process is None or not process.alive:
-            environment = ENVIRONMENT.get(engine, {})
+            environment = self._environment.get(engine, {})
             process = Process(engine, self._folder, environment, self._settings.answer_seconds)
             self._processes[engine] = process
         return process

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ class Process:
     """A worker process. Its messages go to a log; an answer may take ``limit`` seconds."""
 
     def __init__(
-        self, engine: str, folder: Path, environment: dict[str, str], limit: float
+        self, engine: str, folder: Path, environment: Mapping[str, str], limit: float
     ) -> None:
         self._limit = limit
         self._name = engine
-        self.log = folder / f"{engine}.log"
+        self.log = folder / f"{engine.replace(':', '.')}.log"
         self._stream = self.log.open("ab")
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(

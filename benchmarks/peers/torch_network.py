@@ -36,14 +36,6 @@ class TorchNetwork(nn.Module):
             inputs = [name for name in node.input if name and name not in self._constants]
             self._steps.append((step, inputs, list(node.output)))
 
-    def to_layout(self, layout: torch.memory_format) -> TorchNetwork:
-        """Weights of convolutions in a memory format; ``Module.to`` asks it of all tensors of five
-        dimensions as well, which channels_last refuses."""
-        for layer in self.modules():
-            if isinstance(layer, nn.Conv2d):
-                layer.to(memory_format=layout)
-        return self
-
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
         values = {self._input: image}
         for step, inputs, outputs in self._steps:

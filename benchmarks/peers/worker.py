@@ -31,9 +31,10 @@ class Worker:
         return {"version": self._engine.version()}
 
     def prepare(self, network: str, precision: str) -> dict[str, Any]:
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         self._engine.prepare(Files(self._folder, network), precision)
-        return {"seconds": time.perf_counter() - start}
+        seconds = time.perf_counter() - start
+        return {"seconds": seconds, "processor_seconds": time.process_time() - busy}
 
     def load(self, network: str, precision: str) -> dict[str, Any]:
         """Load a network and run it once; the error is against the reference."""
@@ -46,7 +47,7 @@ class Worker:
         found = session.run(image)
         seconds = time.perf_counter() - start
         # Once more: what is left from the first frame must not help the second.
-        other = session.run(np.ascontiguousarray(image[..., ::-1]))
+        other = session.run(1 - image)
         changed = any(not np.array_equal(a, b) for a, b in zip(found, other, strict=True))
         found = session.run(image)
         if not changed:

@@ -1,71 +1,40 @@
-"""Times many networks beside PyTorch's CUDA graph, and sorts them by where ours does worst.
+"""Times many networks, ours beside other engines, and sorts them by where ours does worst.
 
     python -m benchmarks.zoo --output zoo.json --most-seconds 560
-    python -m benchmarks.zoo --output zoo.json --inductor --only vit
+    python -m benchmarks.zoo --output zoo.json --inductor vit_b_16 --only vit
     python -m benchmarks.zoo zoo.json --document docs/performance/zoo.md
 
-The first, on a machine with the GPU, PyTorch with CUDA, torchvision, timm and transformers: exports
-and compiles all networks on all cores, then times them one after another. What was measured is on
-the disk; what is not reached in time is said, and the same command goes on with it. With --inductor
-PyTorch's compiler is timed, too, which tunes each network for half a minute or more.
+The first, on a machine with the GPU, PyTorch with CUDA, torchvision, timm, transformers and
+ultralytics, and with ncnn, pnnx and onnxruntime-ep-webgpu where they are to be timed: exports and
+compiles all networks on all cores, then times them one after another. What was measured is on the
+disk; what is not reached in time is said, and the same command goes on with it.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import click
 
-from scripts.reference_doc import document
+from benchmarks.peers.measure import versions
+from benchmarks.peers.processes import ROOT
+from scripts.markdown_tables import document
 from tvm_vision.errors import InputError, TvmVisionError
 from tvm_vision.whole_files import write_whole
 
-from . import measure
-from .networks import NETWORKS, Network
-from .prepare import PRECISIONS, prepare
+from . import trials
+from .networks import CORE, NETWORKS, Network
+from .prepare import export
 from .report import page
+from .trials import ENGINES, OURS, SLOW_TO_LOAD, Trial
 
 PATH = click.Path(path_type=Path)
-FOLDER = Path("build/zoo")
-
-
-def measured(
-    network: Network, folder: Path, failed: dict[str, str], inductor: bool = False
-) -> dict[str, Any]:
-    """A row of the results. inductor: whether PyTorch's compiler is timed, too."""
-    said = dict(failed)
-    row: dict[str, Any] = {"name": network.name, "shape": network.shape, "failed": said}
-    image, reference = measure.image_of(network.shape), None
-    for precision in PRECISIONS:
-        try:
-            output, row[f"cuda_{precision}"] = measure.cuda_graph(network.build(), precision, image)
-            reference = output if reference is None else reference
-        except (AssertionError, RuntimeError) as problem:  # the first in a build without CUDA
-            said[f"cuda_{precision}"] = str(problem).partition("\n")[0]
-        if inductor:
-            row |= compiled_by_inductor(network, precision, image, said)
-    for precision in PRECISIONS:
-        if precision not in failed:
-            package = folder / f"{network.file}_{precision}.tar"
-            output, row[precision] = measure.ours(package, image)
-            if reference is not None:
-                row[precision]["error"] = measure.error(output, reference)
-    return row
-
-
-def compiled_by_inductor(
-    network: Network, precision: str, image: measure.Image, said: dict[str, str]
-) -> dict[str, Any]:
-    """What a row has of PyTorch's compiler; where it fails, ``said`` gets why."""
-    name = f"inductor_{precision}"
-    try:
-        return {name: measure.inductor(network.build(), precision, image)[1]}
-    except Exception as problem:  # of a compiler of many parts, each with errors of its own
-        said[name] = str(problem).partition("\n")[0]
-    return {}
+FOLDER = ROOT / "build" / "zoo"
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -81,9 +50,14 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def measure_all(
-    networks: list[Network], output: Path, most_seconds: float, inductor: bool = False
-) -> dict[str, Any]:
-    """Measures what ``output`` has not, as far as the time allows."""
+    networks: Sequence[Network], output: Path, most_seconds: float, engines: Sequence[str],
+    inductor: Sequence[str] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """Measures what ``output`` has not, as far as the time allows.
+
+    engines: keys of trials.ENGINES. inductor: parts of the names of networks that PyTorch's
+        compiler is timed on, too.
+    """
     from tvm_vision import vulkan
 
     end = time.monotonic() + most_seconds
@@ -91,39 +65,82 @@ def measure_all(
     results["device"] = vulkan.devices()[0].describe()
     known = {row["name"] for row in results["rows"]}
     left = [network for network in networks if network.name not in known]
-    made = {}
-    for found in prepare(left, FOLDER):
-        made[found.network.name] = found
-        click.echo(f"compiled {found.network.name}: {found.seconds:.1f} s {found.failed or ''}")
-    for network in left:
-        if time.monotonic() > end:
-            click.echo(f"{network.name}: not reached; the same command goes on with it")
+    found = versions(ENGINES[name] for name in engines)
+    results["engines"] = found
+    missing = {
+        name: f"not installed: {said}"
+        for name in engines
+        if (said := found[ENGINES[name]].get("not_installed"))
+    }
+    planned = []
+    for network, problem in export(left, FOLDER):
+        click.echo(f"{network.name}: {problem or 'is exported'}")
+        if problem:
+            results["rows"].append(_failed(network, problem))
             continue
-        found = made[network.name]
-        row = measured(network, FOLDER, found.failed, inductor)
-        results["rows"].append({**row, "compile_s": found.seconds})
-        write_whole(output, json.dumps(results).encode())
-        click.echo(f"{network.name}: {row}")
+        slow = any(part in network.name for part in inductor)
+        wanted = [name for name in engines if slow or name != SLOW_TO_LOAD]
+        planned.append(trials.plan(network, FOLDER, wanted, missing, click.echo))
+    planned.sort(key=lambda trial: left.index(trial.network))
+    try:
+        trials.make_ready(planned)
+        for some in _groups(planned, trials.TOGETHER):
+            if time.monotonic() > end:
+                names = ", ".join(trial.network.name for trial in some)
+                click.echo(f"{names}: not reached; the same command goes on with them")
+                continue
+            trials.load(some)
+            for trial in some:
+                row = trial.time()
+                results["rows"].append(row)
+                write_whole(output, json.dumps(results).encode())
+                click.echo(f"{trial.network.name}: {row}")
+    finally:
+        for trial in planned:
+            trial.close()
     return results
+
+
+def _failed(network: Network, problem: str) -> dict[str, Any]:
+    return {"name": network.name, "shape": network.shape, "failed": {OURS: problem}}
+
+
+def _groups(planned: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
+    left = iter(planned)
+    while some := list(islice(left, size)):
+        yield some
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("results", type=PATH, required=False)
 @click.option("--output", type=PATH, help="Measure, and write to this file.")
 @click.option("--most-seconds", type=float, default=3600.0, show_default=True, help="For all.")
-@click.option("--only", multiple=True, help="Networks with this in their name; again for more.")
-@click.option("--inductor", is_flag=True, help="Time PyTorch's compiler, too.")
+@click.option(
+    "--only", multiple=True, metavar="PART",
+    help="Networks with this in their name; again for more.  [default: one or a few of a family]",
+)  # fmt: skip
+@click.option("--more", is_flag=True, help="The networks besides these, too.")
+@click.option(
+    "--engine", "engines", multiple=True, type=click.Choice(list(ENGINES)),
+    help="Again for more.  [default: all]",
+)  # fmt: skip
+@click.option(
+    "--inductor", multiple=True, metavar="PART",
+    help="Time PyTorch's compiler on networks with this in their name; it takes minutes for each.",
+)  # fmt: skip
 @click.option("--document", "into", type=PATH, help="Write the tables between its marks there.")
 @click.option("--mark", default="zoo", show_default=True, help="The name of those marks.")
 def main(
     results: Path | None, output: Path | None, most_seconds: float, only: tuple[str, ...],
-    inductor: bool, into: Path | None, mark: str,
+    more: bool, engines: tuple[str, ...], inductor: tuple[str, ...], into: Path | None, mark: str,
 ) -> None:  # fmt: skip
     """Measure (--output), or show RESULTS."""
     try:
         if output is not None:
-            chosen = [n for n in NETWORKS if not only or any(part in n.name for part in only)]
-            found = measure_all(chosen, output, most_seconds, inductor)
+            listed = NETWORKS if only or more else CORE
+            chosen = [n for n in listed if not only or any(part in n.name for part in only)]
+            names = engines or tuple(ENGINES)
+            found = measure_all(chosen, output, most_seconds, names, inductor)
         elif results is not None:
             found = read(results)
         else:

@@ -18,6 +18,7 @@ LICENCES = {
     "torchvision": "BSD-3-Clause",
     "timm": "Apache-2.0",
     "transformers": "Apache-2.0",
+    "ultralytics": "AGPL-3.0",
     "own": "Apache-2.0",
 }
 # Networks of our own and their inputs: pictures, rows, sequences and volumes.
@@ -117,10 +118,51 @@ def _of_timm(model: str) -> Any:
     return timm.create_model(model, pretrained=False, exportable=True)
 
 
+def _of_ultralytics(model: str) -> Any:
+    """A detector with the boxes decoded, layers fused as the library runs it. Its normalizations
+    have the statistics of noise: with those that it begins with, nothing of an image is left in
+    fp16 at its end."""
+    import torch
+    from ultralytics.nn.tasks import DetectionModel
+
+    made = DetectionModel(f"{model}.yaml", verbose=False).train()
+    for part in made.modules():
+        if isinstance(part, torch.nn.BatchNorm2d):
+            part.momentum = 1.0
+    with torch.no_grad():
+        made(torch.rand(2, 3, 320, 320))
+    made = made.eval().fuse(verbose=False)
+    made.model[-1].export = True
+    return made
+
+
 def _of_transformers(model: str) -> Any:
     import transformers
 
     small = {"hidden_size": 384, "num_attention_heads": 6}
+    if model == "rt_detr_r18":
+        backbone = transformers.RTDetrResNetConfig(
+            hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic",
+            out_features=["stage2", "stage3", "stage4"],
+        )  # fmt: skip
+        config = transformers.RTDetrConfig(
+            backbone_config=backbone, encoder_in_channels=[128, 256, 512], decoder_layers=3,
+            hidden_expansion=0.5, anchor_image_size=[320, 320],
+        )  # fmt: skip
+        made = transformers.RTDetrForObjectDetection(config)
+        return _one_output(made, lambda found: found.pred_boxes)
+    if model == "yolos_tiny":
+        config = transformers.YolosConfig(
+            hidden_size=192, num_attention_heads=3, intermediate_size=768, image_size=[320, 320],
+        )  # fmt: skip
+        made = transformers.YolosForObjectDetection(config)
+        return _one_output(made, lambda found: found.pred_boxes)
+    if model == "vitpose_small":
+        backbone = transformers.VitPoseBackboneConfig(**small, image_size=[256, 192])
+        made = transformers.VitPoseForPoseEstimation(
+            transformers.VitPoseConfig(backbone_config=backbone, num_labels=17)
+        )
+        return _one_output(made, lambda found: found.heatmaps)
     if model == "segformer_b0":
         config = transformers.SegformerConfig(num_labels=19)
         made = transformers.SegformerForSemanticSegmentation(config)
@@ -157,6 +199,7 @@ _BUILDERS: dict[str, Callable[[str], Any]] = {
     "torchvision": _of_torchvision,
     "timm": _of_timm,
     "transformers": _of_transformers,
+    "ultralytics": _of_ultralytics,
     "own": _of_our_own,
 }
 _OF_CLIPS = ("r3d_18", "r2plus1d_18")
@@ -167,7 +210,8 @@ def _all(source: str, edge: int, models: str, batch: int = 1) -> list[Network]:
     return [Network(source, model, (batch, 3, edge, edge)) for model in models.split()]
 
 
-NETWORKS = (
+# Of each family one or a few: what a run times where nothing else is asked for.
+CORE = (
     *_all("torchvision", 224, "resnet18 resnet50 resnext50_32x4d regnet_y_800mf mobilenet_v2 "
           "mobilenet_v3_large squeezenet1_1 efficientnet_b0 efficientnet_v2_s densenet121 vgg16 "
           "convnext_tiny vit_b_16 swin_t maxvit_t"),
@@ -178,22 +222,32 @@ NETWORKS = (
     *_all("torchvision", 224, "resnet50 mobilenet_v2", 16),
     *_all("timm", 224, "mobilenetv4_conv_small ghostnet_100 efficientformer_l1 levit_128s "
           "deit_tiny_patch16_224 hrnet_w18_small mixer_s16_224 convnextv2_atto repvit_m1 "
-          "res2net50_26w_4s coatnet_0_rw_224 nfnet_l0 dla34 poolformerv2_s12 mobileone_s1 "
-          "lcnet_100 rexnet_100 tiny_vit_11m_224 xcit_nano_12_p16_224 caformer_s18 resnest26d "
-          "ese_vovnet39b nextvit_small gmlp_s16_224 davit_tiny focalnet_tiny_srf "
+          "res2net50_26w_4s coatnet_0_rw_224 nfnet_l0 dla34 gmlp_s16_224 caformer_s18"),
+    *_all("timm", 256, "fastvit_t8 mobilevit_s"),
+    *_all("transformers", 512, "segformer_b0"),
+    *_all("transformers", 266, "depth_anything_small"),
+    *_all("transformers", 224, "dinov2_small"),
+    *_all("transformers", 320, "rt_detr_r18 yolos_tiny"),
+    Network("transformers", "vitpose_small", (1, 3, 256, 192)),
+    *_all("ultralytics", 320, "yolov5n yolov8n yolov8s yolov10n yolo11n yolo12n yolo26n"),
+    *(Network("own", model, OWN[model]) for model in ("unet", "lstm", "gru")),
+)  # fmt: skip
+MORE = (
+    *_all("timm", 224, "poolformerv2_s12 mobileone_s1 "
+          "lcnet_100 rexnet_100 tiny_vit_11m_224 xcit_nano_12_p16_224 resnest26d "
+          "ese_vovnet39b nextvit_small davit_tiny focalnet_tiny_srf "
           "cait_xxs24_224 rdnet_tiny hiera_tiny_224 skresnet18 seresnet50 "
           "vit_small_patch16_224 mambaout_femto convit_tiny tresnet_m poolformer_s12 "
           "levit_256 vit_base_patch32_224 ghostnetv2_100 vgg11_bn deit3_small_patch16_224 "
           "coat_lite_mini xcit_tiny_12_p16_224 repvgg_a0 ecaresnet26t efficientnetv2_rw_t"),
     *_all("timm", 240, "crossvit_tiny_240"),
-    *_all("timm", 256, "fastvit_t8 mobilevit_s edgenext_small efficientvit_b1 cspdarknet53 "
+    *_all("timm", 256, "edgenext_small efficientvit_b1 cspdarknet53 "
           "mobilevitv2_075 gcresnet33ts eca_botnext26ts_256 sebotnet33ts_256"),
     *_all("torchvision", 224, "shufflenet_v2_x1_5 googlenet alexnet wide_resnet50_2 "
           "convnext_small"),
     *_all("torchvision", 224, "swin_t convnext_tiny", 4),
-    *_all("transformers", 512, "segformer_b0"),
-    *_all("transformers", 266, "depth_anything_small"),
-    *_all("transformers", 224, "dinov2_small"),
     *(Network("torchvision", model, (1, 3, 8, 112, 112)) for model in _OF_CLIPS),
-    *(Network("own", model, shape) for model, shape in OWN.items()),
+    *(Network("own", model, shape) for model, shape in OWN.items()
+      if model not in ("unet", "lstm", "gru")),
 )  # fmt: skip
+NETWORKS = (*CORE, *MORE)

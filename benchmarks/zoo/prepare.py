@@ -1,4 +1,5 @@
-"""Exports and compiles networks on all cores, a process for each step.
+"""Networks as files that every engine can read: the ONNX model in float32 and fp16, the image that
+is timed, and what ONNX Runtime computes of it on the processor.
 
 PyTorch and TVM bring libraries of the same names, so a process that exports never loads TVM.
 """
@@ -7,47 +8,36 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
+
+from benchmarks.peers.engine import Files
+from benchmarks.peers.measure import write_example
 
 from .networks import Network
 
-PRECISIONS = ("fp32", "fp16")
+
+def files_of(network: Network, folder: Path) -> Files:
+    """A folder for each network: processes of several at a time write their logs there."""
+    return Files(folder / network.file, network.file)
 
 
-@dataclass
-class Prepared:
-    """What became of a network.
-
-    Attributes:
-        failed: by precision why there is no package; all, where it cannot be exported.
-        seconds: processor time of a compilation.
-    """
-
-    network: Network
-    failed: dict[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
+def cores() -> int:
+    """How many processes at a time; one is left to whoever waits for them."""
+    return max(1, len(os.sched_getaffinity(0)) - 1)
 
 
-def prepare(networks: Sequence[Network], folder: Path) -> Iterator[Prepared]:
-    """Each as soon as its packages are in the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    exports = list(_on_all_cores(_exported, networks, folder))
-    yield from (found for found in exports if found.failed)
-    yield from _on_all_cores(_compiled, [f.network for f in exports if not f.failed], folder)
-
-
-def _on_all_cores(
-    step: Callable[[Network, Path], Prepared], networks: Iterable[Network], folder: Path
-) -> Iterator[Prepared]:
-    workers = max(1, len(os.sched_getaffinity(0)) - 1)
+def export(networks: Sequence[Network], folder: Path) -> Iterator[tuple[Network, str]]:
+    """Writes the files of each network, on all cores; each as soon as it is there, with why it is
+    not, or nothing."""
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, initializer=_one_thread) as pool:
-        for job in as_completed([pool.submit(step, network, folder) for network in networks]):
-            yield job.result()
+    with ProcessPoolExecutor(cores(), spawn, initializer=_one_thread) as pool:
+        jobs = {pool.submit(_exported, network, folder): network for network in networks}
+        for job in as_completed(jobs):
+            yield jobs[job], job.result()
 
 
 def _one_thread() -> None:
@@ -56,31 +46,28 @@ def _one_thread() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
 
 
-def _exported(network: Network, folder: Path) -> Prepared:
-    path = folder / f"{network.file}.onnx"
-    if path.exists():
-        return Prepared(network)
+def _exported(network: Network, folder: Path) -> str:
+    files = files_of(network, folder)
+    files.folder.mkdir(parents=True, exist_ok=True)
+    if files.example.exists():
+        return ""
     try:
-        network.export(path)
+        network.export(files.model())
     except Exception as problem:  # the exporter raises every kind there is
-        said = f"cannot be exported: {type(problem).__name__}"
-        return Prepared(network, dict.fromkeys(PRECISIONS, said))
-    return Prepared(network)
+        return f"cannot be exported: {type(problem).__name__}"
+    _write_half(files)
+    image = np.random.default_rng(1).random(network.shape, "float32")
+    write_example(files, image, threads=1)
+    return ""
 
 
-def _compiled(network: Network, folder: Path) -> Prepared:
-    import tvm_vision
-    from tvm_vision.errors import TvmVisionError
+def _write_half(files: Files) -> None:
+    """Engines that take a model as it is written say that there is no file, where this fails."""
+    import onnx
 
-    found, start = Prepared(network), time.process_time()
-    for precision in PRECISIONS:
-        package = folder / f"{network.file}_{precision}.tar"
-        try:
-            tvm_vision.compile(
-                folder / f"{network.file}.onnx", package, target="vulkan", precision=precision,
-                options={"kernel_processes": False},
-            )  # fmt: skip
-        except TvmVisionError as problem:
-            found.failed[precision] = str(problem)
-    found.seconds = (time.process_time() - start) / len(PRECISIONS)
-    return found
+    from benchmarks.peers.half import to_fp16
+
+    try:
+        onnx.save(to_fp16(files.read()), files.model("fp16"))
+    except Exception as problem:  # a model that no longer infers: every kind there is
+        (files.folder / "no-fp16.txt").write_text(str(problem))

@@ -128,7 +128,7 @@ def test_engines_take_turns_and_a_failure_stays_its_own(tmp_path: Path) -> None:
         Row("ncnn", "squeezenet1_1", "fp32", problem="not installed: pip install ncnn"),
     ]
     with Measurement(tmp_path, QUICK, lambda line: None) as measurement:
-        measurement.network("squeezenet1_1", rows)
+        measurement.network(rows)
     found, failed, absent = [row.to_json() for row in rows]
     assert found["runs"] == 4 and found["error"] < 1e-5
     assert found["min_ms"] <= found["median_ms"] <= found["p95_ms"]

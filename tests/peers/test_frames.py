@@ -66,10 +66,10 @@ def test_another_size_is_refused() -> None:
 
 def test_a_frame_is_timed_by_stages(tmp_path: Path) -> None:
     measure.write_models(tmp_path, "demo")
-    row = Row("ort_cpu", "demo", "fp32")
+    row = Row("ort_cpu", "demo", "fp32", of_photos=True)
     settings = Settings(runs=3, rounds=1, warm_seconds=0.0, answer_seconds=60)
     with Measurement(tmp_path, settings, lambda line: None) as measurement:
-        measurement.network("demo", [row])
+        measurement.network([row])
     found = row.to_json()
     assert tuple(found["stages_ms"]) == STAGES and found["error"] < 1e-5
     assert sum(found["stages_ms"].values()) == pytest.approx(found["median_ms"], rel=0.5)

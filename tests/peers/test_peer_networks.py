@@ -72,12 +72,13 @@ def test_half_models_store_halves_and_keep_their_signature(name: str) -> None:
 @pytest.mark.parametrize("name", ["squeezenet1_1", "shufflenet_v2", "mobilenet_v2", "yoeo"])
 def test_pytorch_computes_the_same_network(name: str) -> None:
     torch = pytest.importorskip("torch")
+    from benchmarks.peers.engine_torch import to_layout
     from benchmarks.peers.torch_network import TorchNetwork
 
     model = NETWORKS[name].build(SMALL)
     wanted = run(model, image(SMALL))
     for layout in (torch.contiguous_format, torch.channels_last):
-        network = TorchNetwork(model).eval().to_layout(layout)
+        network = to_layout(TorchNetwork(model).eval(), layout)
         with torch.no_grad():
             found = network(torch.from_numpy(image(SMALL)).contiguous(memory_format=layout))
         assert output_error([value.numpy() for value in found], wanted) < 1e-5

@@ -40,9 +40,10 @@ def test_networks_have_names_files_and_licences_of_their_own() -> None:
 def test_the_worst_comes_first() -> None:
     rows = [row("good", 1, 4), row("broken", 1, 4, fp16="no kernel"), row("bad", 4, 1)]
     text = page({"device": "a GPU", "rows": rows})
-    places = [text.index(f"| {name} ") for name in ("broken", "bad", "good")]
+    half = text[text.index("ours fp16") :]
+    places = [half.index(f"| {name} ") for name in ("broken", "bad", "good")]
     assert places == sorted(places)
-    assert "- broken, fp16: no kernel" in text
+    assert "- fp16: no kernel (broken)" in text
     assert (
         "fp32: a frame takes 0.25 of the CUDA graph's (median of 3 networks); slower in 1" in text
     )
@@ -56,9 +57,30 @@ def test_pytorchs_compiler_counts_where_it_was_timed() -> None:
     assert "Inductor" not in page({"device": "a GPU", "rows": rows})
     rows[1]["inductor_fp16"] = {"frame": 1.0, "device": 0.5}
     text = page({"device": "a GPU", "rows": rows})
-    assert text.index("| bad ") < text.index("| good ")
+    half = text[text.index("ours fp16") :]
+    assert half.index("| bad ") < half.index("| good ")
     assert "fp16: a frame takes 2.00 of Inductor's (median of 1 networks); slower in 1" in text
-    assert text.count("| Inductor | ratio") == 2
+    assert text.count("| Inductor | ratio") == 1
+
+
+def test_a_vulkan_engine_counts_from_half_of_its_time_on() -> None:
+    rows = [row("quick", 1, 1.25), row("slow", 1, 4)]
+    rows[1]["ncnn_fp32"] = {"frame": 1.5, "error": 1e-4}
+    text = page({"device": "a GPU", "rows": rows})
+    assert text.index("| slow ") < text.index("| quick ")
+    assert "| slow | 1×3×8×8 | 1.00 (0.50) | 4.00 (2.00) | 0.25 | 1.50 | 0.67 | 3 |" in text
+    assert "fp32: a frame takes 0.67 of ncnn's (median of 1 networks); slower in 0" in text
+
+
+def test_int8_stands_beside_fp16() -> None:
+    rows = [row("gains", 1, 4), row("loses", 1, 4)]
+    for found, frame in zip(rows, (0.5, 2.0), strict=True):
+        found["int8"] = {"frame": frame, "device": frame / 2, "kernels": 3, "error": 0.02}
+    text = page({"device": "a GPU", "rows": rows})
+    assert "slower in int8 than in fp16 on the device: loses." in text
+    bytes_ = text[text.index("ours int8") :]
+    assert bytes_.index("| loses ") < bytes_.index("| gains ")
+    assert "| gains | 1×3×8×8 | 0.50 (0.25) | 1.00 (0.50) | 0.50 | 2.0e-02 | 3 |" in bytes_
 
 
 def test_fp16_slower_than_fp32_is_said() -> None:
