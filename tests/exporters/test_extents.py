@@ -110,3 +110,21 @@ def test_what_cannot_be_told(tmp_path):
     assert extents(tmp_path / "net.onnx", inputs)("y") is None
     (tmp_path / "none.onnx").write_bytes(b"none")
     assert extents(tmp_path / "none.onnx", inputs)("y") is None
+
+
+def test_what_is_resized_is_not_walked_through(tmp_path):
+    """As an embedding of places is for images of another size: the reference takes minutes."""
+    nodes = [
+        helper.make_node("Conv", ["images", "w"], ["c"], strides=[8, 8]),
+        helper.make_node("Resize", ["places", "", "", "sizes"], ["r"], mode="cubic"),
+        helper.make_node("Add", ["c", "r"], ["y"]),
+    ]
+    model = onnx_models.make_model(nodes, [("images", (1, 3, 512, 512))], [("y", (1, 384, 64, 64))])
+    constants = {
+        "w": np.zeros((384, 3, 8, 8), np.float32), "places": np.ones((1, 384, 37, 37), np.float32),
+        "sizes": np.array([1, 384, 64, 64]),
+    }  # fmt: skip
+    model.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in constants.items())
+    onnx.save(model, tmp_path / "net.onnx")
+    inputs = [TensorSpec("images", (1, 3, 512, 512), "float32")]
+    assert extents(tmp_path / "net.onnx", inputs)("y") is None

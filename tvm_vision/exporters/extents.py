@@ -23,6 +23,16 @@ from ..models.kinds.facts import Extent, Spec
 
 # What has weights: behind the last of these there are only constants of the form of the boxes.
 WEIGHTED = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul"))
+# What boxes are made of behind them. The reference computes all of it by whole tensors: others it
+# walks through element by element, an hour for an embedding that is resized.
+ARITHMETIC = frozenset(
+    "Abs Add And ArgMax ArgMin BatchNormalization Cast Ceil Clip Concat Constant ConstantOfShape "
+    "DequantizeLinear Div Elu Equal Erf Exp Expand Flatten Floor Gather GatherElements GatherND "
+    "Greater GreaterOrEqual HardSigmoid HardSwish Identity LeakyRelu Less LessOrEqual Log Max Mean "
+    "Min Mish Mod Mul Neg Not Or PRelu Pow QuantizeLinear Range Reciprocal ReduceMax ReduceMean "
+    "ReduceMin ReduceProd ReduceSum Relu Reshape Round Shape Sigmoid Sign Size Slice Softmax "
+    "Softplus Softsign Split Sqrt Squeeze Sub Sum Tanh Tile TopK Transpose Unsqueeze Where".split()
+)
 
 
 def extents(path: Path, inputs: Sequence[Spec]) -> Extent:
@@ -52,7 +62,8 @@ def extents(path: Path, inputs: Sequence[Spec]) -> Extent:
 
 
 def _without_image(model: onnx.ModelProto, name: str) -> np.ndarray | None:
-    """An output where what has weights gives zeros; None where the image itself is in it."""
+    """An output where what has weights gives zeros; None where the image itself is in it, or what
+    is no arithmetic."""
     graph = model.graph
     makers = {output: node for node in graph.node for output in node.output if output}
     weights = {tensor.name for tensor in graph.initializer}
@@ -72,6 +83,8 @@ def _without_image(model: onnx.ModelProto, name: str) -> np.ndarray | None:
     if not ends or not ends <= types.keys():
         return None
     nodes = [node for node in graph.node if id(node) in behind]
+    if not ARITHMETIC.issuperset(node.op_type for node in nodes):
+        return None
     tail = helper.make_graph(
         nodes, "tail", [types[end] for end in sorted(ends)], [types[name]],
         [t for t in graph.initializer if any(t.name in node.input for node in nodes)],
