@@ -68,6 +68,7 @@ from .relax.rows_in_order import rows_in_order
 from .relax.scale_products import scale_products
 from .relax.scatters import scatters_as_gathers
 from .relax.sink_reshapes import sink_reshapes
+from .relax.sink_turns import sink_turns
 from .relax.sums_in_steps import sums_in_steps
 from .relax.top_k import top_k_by_rank
 from .relax.transposed_convolutions import transposed_convolutions
@@ -379,6 +380,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),
     Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),
+    Phase("sink_turns", RELAX, _relax_on(sink_turns), 3, _joins_moves),
     Phase("group_norms_in_steps", RELAX, _relax_on(group_norms_in_steps)),
     Phase("sums_in_steps", RELAX, _relax_on(sums_in_steps), 3, lambda n: n.on_gpu),
     Phase("scatters_as_gathers", RELAX, _scatters),

@@ -10,7 +10,7 @@ import pytest
 from tvm import relax
 
 from support.relax_models import constant, module_of
-from tvm_vision.compiler.relax.channels_last import convolutions_of
+from tvm_vision.compiler.relax.channels_last import calls_of, convolutions_of
 from tvm_vision.compiler.relax.layout_choice import layout_on_gpu, microseconds_gained
 
 RESULTS = Path(__file__).resolve().parents[3] / "benchmarks" / "results"
@@ -91,3 +91,34 @@ def test_bytes_of_dense_convolutions_pay_for_turns_within(channels, turned):
     module, _ = module_of(build, (1, channels, 8, 8), dtype="int8")
     made = layout_on_gpu(module, "auto", matrices=False, measured=False)
     assert {str(call.attrs.data_layout)[-1] == "C" for call in convolutions_of(made)} == {turned}
+
+
+@pytest.mark.parametrize(
+    ("measured", "matrices", "blocks", "inner", "turned"),
+    [
+        (False, False, 5, 4, True),
+        (False, True, 5, 4, True),
+        (False, False, 2, 4, False),  # few turns are saved
+        (True, False, 5, 4, True),
+        (True, False, 5, 1024, False),  # what dense convolutions of float32 lose is more
+    ],
+)
+def test_blocks_whose_products_have_channels_last_get_them(
+    measured, matrices, blocks, inner, turned
+):
+    """As ConvNeXt: a window, a product of what it gives with channels last, and a residual."""
+
+    def build(builder, x):
+        for seed in range(blocks):
+            wide = builder.emit(relax.op.nn.conv2d(x, constant(seed, inner, 8, 7, 7)[0], padding=3))
+            back = relax.op.nn.conv2d(wide, constant(seed, 8, inner, 7, 7)[0], padding=3)
+            rows = builder.emit(relax.op.permute_dims(builder.emit(back), [0, 2, 3, 1]))
+            product = builder.emit(relax.op.matmul(rows, constant(seed, 8, 8)[0]))
+            product = builder.emit(relax.op.permute_dims(product, [0, 3, 1, 2]))
+            x = builder.emit(relax.op.add(x, product))
+        return x
+
+    module, _ = module_of(build, (1, 8, 32, 32))
+    made = layout_on_gpu(module, "auto", matrices=matrices, measured=measured)
+    layouts = {str(call.attrs.data_layout) for call in calls_of(made, "relax.nn.conv2d")}
+    assert layouts == {"NHWC" if turned else "NCHW"}

@@ -21,6 +21,7 @@ from .kernel_calls import bindings_of
 from .operators import operator_of
 from .rewriting import is_constant, rewritten
 from .shuffles import Shuffles, with_stand_ins
+from .sink_turns import sink_turns
 
 _CONVOLUTIONS = {
     "relax.nn.conv2d": ["NHWC", "HWIO"],
@@ -37,7 +38,7 @@ def channels_last(mod: tvm.IRModule, shuffles: bool = False) -> tvm.IRModule:
     """``main`` with its convolutions of two and three axes, and what stands between them, so;
     shuffles: also channels that are dealt out."""
     mod = with_stand_ins(mod) if shuffles else mod
-    return tvm.transform.Sequential(
+    turned = tvm.transform.Sequential(
         [
             _pass("ActivationsAsMaxima", _Activations),
             relax.transform.ConvertLayout(_LAYOUTS),
@@ -47,6 +48,7 @@ def channels_last(mod: tvm.IRModule, shuffles: bool = False) -> tvm.IRModule:
             relax.transform.DeadCodeElimination(),
         ]
     )(mod)
+    return sink_turns(turned)
 
 
 def transposes(mod: tvm.IRModule) -> int:

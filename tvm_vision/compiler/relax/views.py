@@ -39,7 +39,7 @@ class Place:
     @classmethod
     def whole(cls, source: Any, shape: Sequence[int]) -> Place:
         """That of a tensor that is kept, itself."""
-        steps = [int(step) for step in np.cumprod([1, *shape[:0:-1]])[::-1]]
+        steps = [int(step) for step in np.cumprod([1, *shape[:0:-1]])[::-1][: len(shape)]]
         each = zip(shape, steps, strict=True)
         return cls(source, tuple(((count, step),) if count > 1 else () for count, step in each))
 

@@ -1,0 +1,260 @@
+"""Turned axes moved behind what is computed element by element, where fewer turns are left then.
+
+Where convolutions have channels last, a residual that the model adds with channels first is turned
+there and back, although both of its terms lie as the next convolution reads them: blocks end so
+whose products have channels last in the model, too, as ConvNeXt's, and those whose tokens are
+images for one convolution. Behind the sum one turn is left of two, and none where the next one
+takes it back; the sum is then a part of the product's kernel. So are products of tokens, between
+two turns in MLP-Mixer and gMLP: (x' W)' is W' x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from .kernel_calls import bindings_of
+from .operators import BINARY, UNARY, fixed_shape, operator_of
+from .rewriting import (
+    Lookup,
+    calls_any,
+    constant_like,
+    constant_of,
+    is_constant,
+    rebind,
+    resolve,
+    rewritten,
+)
+from .views import VIEWS, Place, join, place_of, view_of
+
+_SINGLE = {f"relax.{name}" for name in (*UNARY, *BINARY, "astype", "clip", "where")}
+# Axes of a tensor, those of one element left out, the slowest in memory first.
+Order = tuple[int, ...]
+
+
+def sink_turns(mod: tvm.IRModule) -> tvm.IRModule:
+    """``main`` with turns behind the elementwise operators all of whose operands are turned so,
+    where one of two is left, or one that is taken back later."""
+    if not calls_any(mod, ["relax.permute_dims"]):
+        return mod
+    rewriter = _Rewriter(mod)
+    bound = list(bindings_of(mod["main"]))
+    rewriter.before = dict(bound).get
+    rewriter.reads = _Reads.of(bound, mod["main"].body.body, rewriter.before)
+    # What is turned for a window and for a sum is so once.
+    passes = [relax.transform.EliminateCommonSubexpr(), relax.transform.DeadCodeElimination()]
+    return tvm.transform.Sequential(passes)(rewritten(mod, rewriter))
+
+
+def _turned_product(value: Any, orders: Collection[Order], lookup: Lookup) -> Order | None:
+    """The order with the last two axes in each other's place, where it is one of those that a
+    product by constant weights is read in; None for any other. Its operand may be read so, too:
+    (x' W)' is W' x."""
+    if operator_of(value) != "relax.matmul":
+        return None
+    left, right = map(fixed_shape, value.args)
+    if left is None or right is None or len(left) < 2 or len(right) != 2:
+        return None
+    *others, rows, columns = range(len(left))
+    order = (*(axis for axis in others if left[axis] > 1), columns, rows)
+    if min(left[-2:]) == 1 or order not in orders or not is_constant(value.args[1], lookup):
+        return None
+    return order
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """In which orders the variables of a function are read, by those; none for being read as they
+    are.
+
+    Attributes:
+        views: by what reads a view of them.
+        later: so, or with nothing between but elementwise operators, and products that may be
+            of turned operands.
+    """
+
+    views: dict[Any, set[Order]]
+    later: dict[Any, set[Order]]
+
+    @classmethod
+    def of(cls, bound: Sequence[tuple[Any, Any]], result: Any, lookup: Lookup) -> _Reads:
+        views: dict[Any, set[Order]] = {}
+        later: dict[Any, set[Order]] = {}
+        for var, value in [*bound, (None, resolve(result, lookup))][::-1]:
+            if var is None:
+                operands = value.fields if isinstance(value, relax.Tuple) else [value]
+            elif operator_of(value) and operator_of(value) not in VIEWS:
+                operands = value.args
+            else:
+                continue
+            own = later.get(var, set())
+            product = _turned_product(value, own, lookup)
+            for n, operand in enumerate(operands):
+                place = place_of(operand, lookup)
+                if place is None:
+                    continue
+                if not place.source.same_as(resolve(operand, lookup)):
+                    order = _order_read(place)
+                    if order is not None:
+                        for orders in (views, later):
+                            orders.setdefault(place.source, set()).add(order)
+                elif product is not None and n == 0:
+                    later.setdefault(place.source, set()).add(product)
+                elif operator_of(value) in _SINGLE and fixed_shape(operand) == fixed_shape(value):
+                    later.setdefault(place.source, set()).update(own)
+        return cls(views, later)
+
+
+def _order_read(place: Place) -> Order | None:
+    """In which order a view goes through the axes of its source; None where it does not go through
+    all of them, each as a whole."""
+    shape = fixed_shape(place.source)
+    if shape is None:
+        return None
+    steps = Place.whole(None, shape).strides
+    of_step = {step: axis for axis, step in enumerate(steps) if step}
+    order: list[int] = []
+    for count, step in join([digit for axis in place.axes for digit in axis]):
+        axes: list[int] = []  # which lie side by side, the fastest first
+        while count > 1:
+            axis = of_step.get(step)
+            if axis is None or count % shape[axis]:
+                return None
+            axes.append(axis)
+            count, step = count // shape[axis], step * shape[axis]
+        order += reversed(axes)
+    return tuple(order) if sorted(order) == sorted(of_step.values()) else None
+
+
+def _order_kept(place: Place | None, shape: Sequence[int]) -> Order | None:
+    """In which order the axes of a view of this shape lie in memory, where it is all that its
+    source has; else None."""
+    if place is None or place.offset or fixed_shape(place.source) is None:
+        return None
+    try:
+        strides = place.strides
+    except ValueError:
+        return None
+    order = sorted((axis for axis, step in enumerate(strides) if step), key=lambda a: -strides[a])
+    dense = [shape[axis] for axis in order]
+    if [strides[axis] for axis in order] != [math.prod(dense[n + 1 :]) for n in range(len(dense))]:
+        return None
+    return tuple(order) if math.prod(dense) == math.prod(fixed_shape(place.source) or ()) else None
+
+
+@relax.expr_functor.mutator
+class _Rewriter(relax.PyExprMutator):
+    before: Lookup
+    reads: _Reads
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        self._var = binding.var
+        # By which is known how they are read: those of the call are new.
+        self._given = getattr(binding.value, "args", ())
+        if not operator_of(binding.value):
+            super().visit_var_binding_(binding)
+            return
+        value = self.visit_expr(binding.value)
+        if isinstance(value, relax.Var) and isinstance(binding.var, relax.DataflowVar):
+            # A second name for a tensor would end the kernel that makes it.
+            self.set_var_remap(binding.var, value)
+        else:
+            rebind(self, binding.var, value)
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        name = operator_of(call)
+        if name not in _SINGLE and name not in ("relax.permute_dims", "relax.matmul"):
+            return call
+        call = self.builder_.normalize(call)
+        shape = fixed_shape(call)
+        if shape is None:
+            return call
+        if name == "relax.matmul":
+            return self._product(call)
+        return self._sunk(call, shape) if name in _SINGLE else self._taken_back(call, shape)
+
+    def _taken_back(self, turn: relax.Call, shape: tuple[int, ...]) -> relax.Expr:
+        """What is turned, where the turn takes back what earlier ones did."""
+        place = place_of(turn.args[0], self.lookup_binding)
+        if place is None:
+            return turn
+        place = view_of(turn, place, self.lookup_binding)
+        order = _order_kept(place, shape)
+        if order is None or list(order) != sorted(order):
+            return turn
+        return self._shaped(place.source, shape)
+
+    def _sunk(self, call: relax.Call, shape: tuple[int, ...]) -> relax.Expr:
+        lookup = self.lookup_binding
+        places = [place_of(a, lookup) if fixed_shape(a) == shape else None for a in call.args]
+        orders = [_order_kept(place, shape) for place in places]
+        turned = [order for order in orders if order is not None and list(order) != sorted(order)]
+        if not turned:
+            return call
+        chosen = turned[0]
+        if len(turned) == 1 and chosen not in self.reads.later.get(self._var, ()):
+            return call
+        ones = [axis for axis, extent in enumerate(shape) if extent == 1]
+        axes = [*ones, *chosen]
+        operands: list[Any] = []
+        for n, (operand, place, order) in enumerate(zip(call.args, places, orders, strict=True)):
+            if place is not None and order == chosen:
+                operands.append(self._shaped(place.source, tuple(shape[axis] for axis in axes)))
+            elif place is not None and chosen in self._views_of(self._given[n]):
+                operands.append(self.builder_.emit(relax.op.permute_dims(operand, axes)))
+            else:
+                operands.append(self._turned(operand, axes))
+        if any(operand is None for operand in operands):
+            return call
+        inner = relax.Call(call.op, operands, call.attrs)
+        inner = self.builder_.emit(inner, str(self._var.name))
+        return relax.op.permute_dims(inner, sorted(range(len(axes)), key=axes.__getitem__))
+
+    def _product(self, call: relax.Call) -> relax.Expr:
+        """W' x for (x' W)', where the turn behind it is taken back later."""
+        lookup = self.lookup_binding
+        order = _turned_product(call, self.reads.later.get(self._var, set()), lookup)
+        shape, weights = fixed_shape(call.args[0]), constant_of(call.args[1], lookup)
+        if order is None or shape is None or weights is None:
+            return call
+        place = place_of(call.args[0], lookup)
+        if place is None or _order_kept(place, shape) != order:
+            return call
+        axes = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
+        source = self._shaped(place.source, tuple(shape[axis] for axis in axes))
+        dtype = str(call.ty.dtype)
+        inner = relax.op.matmul(constant_like(weights.T), source, dtype)
+        return relax.op.permute_dims(self.builder_.emit(inner, str(self._var.name)), axes)
+
+    def _views_of(self, given: Any) -> set[Order]:
+        """In which orders an operand, as it was, is turned for others."""
+        return self.reads.views.get(resolve(given, self.before), set())
+
+    def _shaped(self, tensor: Any, shape: tuple[int, ...]) -> Any:
+        if fixed_shape(tensor) == shape:
+            return tensor
+        return self.builder_.emit(relax.op.reshape(tensor, shape))
+
+    def _turned(self, operand: Any, axes: Sequence[int]) -> Any:
+        """An operand with its axes in another order: a constant, or a tensor that stays as it lies
+        in memory. None for any other."""
+        if not isinstance(operand.ty, relax.TensorType) or operand.ty.ndim == 0:
+            return operand
+        shape = fixed_shape(operand)
+        if shape is None:
+            return None
+        whole = (1,) * (len(axes) - len(shape)) + shape
+        if is_constant(operand, self.lookup_binding):
+            values = constant_of(operand, self.lookup_binding)
+            assert values is not None
+            return constant_like(values.reshape(whole).transpose(axes))
+        moved = [axis for axis in axes if whole[axis] > 1]
+        if moved != sorted(moved):
+            return None
+        return self._shaped(operand, tuple(whole[axis] for axis in axes))
