@@ -40,6 +40,11 @@ def to_fp16(model: onnx.ModelProto) -> onnx.ModelProto:
     outputs = {name: f"{name}_half" for name in floats}
     renamed = {**inputs, **outputs}
     for node in graph.node:
+        if node.op_type == "Constant" and not kept.intersection(node.output):
+            for attribute in node.attribute:
+                if attribute.t.data_type == TensorProto.FLOAT:
+                    values = numpy_helper.to_array(attribute.t).astype(np.float16)
+                    attribute.t.CopyFrom(numpy_helper.from_array(values))
         node.input[:] = [renamed.get(name, name) for name in node.input]
         node.output[:] = [outputs.get(name, name) for name in node.output]
         for attribute in node.attribute:

@@ -176,12 +176,12 @@ def test_products_between_two_turns_are_of_turned_weights(network: Callable, lef
     module, signature = module_of(network, TOKENS)
     made = sink_turns(module)
     assert operators_in(made).count("permute_dims") == left
-    found = []
+    found: list[np.ndarray] = []
     for each in (made, module):
         executor = executor_of(compile_model(each, signature, target="vulkan", opt_level=0))
         executor.run(x0=ROWS)
         found += executor.outputs().values()
-    np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
 
 
 def test_a_product_keeps_its_operand_where_the_turn_stays() -> None:
