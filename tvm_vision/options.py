@@ -110,7 +110,7 @@ class CompileOptions:
     )
     fuse_data_movement: bool = _switch(
         "concatenations, slices, resizing, gates of channels, and normalizations with ReLU inside "
-        "the convolution that reads them, on GPUs"
+        "the convolution, product or sum over rows that reads them, on GPUs"
     )
     concat_in_place: bool = _switch("concatenations without a kernel, where memory allows it")
     slice_in_place: bool = _switch(

@@ -82,6 +82,29 @@ def normalized(b: Any, one: str, two: str) -> tuple[str]:
     return (b.node("Add", [b.conv(b.node("Relu", [norm]), 16, 16, 3), one]),)
 
 
+def weights(b: Any, *shape: int) -> str:
+    return str(b.constant(np.random.default_rng(4).standard_normal(shape).astype("float32")))
+
+
+def normalized_part(b: Any, one: str, two: str) -> tuple[str]:
+    """As gMLP's gate: the second half of each pixel's channels, normalized."""
+    last = b.node("Transpose", [two], perm=[0, 2, 3, 1])
+    wide = b.node("MatMul", [last, weights(b, 24, 80)])
+    part = b.node("Split", [wide], outputs=2, axis=3).removesuffix("0") + "1"
+    return (b.node("LayerNormalization", [part, weights(b, 40), weights(b, 40)], axis=-1),)
+
+
+def unit_heads(b: Any, one: str, two: str) -> tuple[str]:
+    """As cosine attention (Swin V2): queries and keys of one product, of length 1 for each head."""
+    last = b.node("Transpose", [two], perm=[0, 2, 3, 1])
+    wide = b.node("MatMul", [last, weights(b, 24, 128)])
+    heads = b.node("Reshape", [wide, b.constant(np.array([1, SIZE * SIZE // 4, 2, 2, 32]))])
+    part = b.node("Split", [heads], outputs=2, axis=2).removesuffix("0") + "1"
+    part = b.node("Squeeze", [part, b.constant(np.array([2]))])
+    turned = b.node("Transpose", [part], perm=[0, 2, 1, 3])
+    return (b.node("LpNormalization", [turned], axis=-1),)
+
+
 def read_twice(b: Any, one: str, two: str) -> tuple[str]:
     x = b.node("Concat", [one, two, one], axis=1)
     return (b.node("Add", [b.conv(x, 56, 32, 1), b.conv(x, 56, 32, 3)]),)
@@ -129,6 +152,18 @@ def test_the_same_values_from_fewer_kernels(
     # What a prologue computes is not rounded to fp16 between two kernels.
     rounded = precision == "fp16" and tail in (gated, normalized)
     np.testing.assert_allclose(found[0], expected[0], atol=(4e-3 if rounded else 1e-6) * scale)
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("tail", [normalized_part, unit_heads])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_sums_over_rows_read_a_part_where_it_lies(
+    tail: Any, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, kernels = results(network(tail), "off", monkeypatch, precision=precision)
+    found, fewer = results(network(tail), "on", monkeypatch, precision=precision)
+    assert fewer == kernels - 1
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-6 * np.abs(expected[0]).max())
 
 
 @pytest.mark.parametrize(("tail", "outputs"), [(read_twice, 1), (handed_out, 2), (computed, 1)])

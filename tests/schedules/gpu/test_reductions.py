@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tvm import relax, tirx
+from tvm import relax, te, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
@@ -157,6 +157,17 @@ def test_axes_of_one_element_say_nothing_of_neighbours(shape: tuple[int, ...]) -
     mod = fused(lambda x: OP.sum(x, [axis]), [shape], "float32")
     (function,) = (f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc))
     assert shape_of(Schedule(function)).along_rows == (shape[-1] == 7)
+
+
+@pytest.mark.parametrize("along", [False, True])
+def test_heads_of_a_product_are_rows_by_themselves(along: bool) -> None:
+    """Its last index is of the head and of the place in it: what counts is which goes by one."""
+    heads, width = 3, 40
+    x, k = te.placeholder((5, heads * width), name="x"), te.reduce_axis((0, width), name="k")
+    summed = te.compute(
+        (5, heads), lambda i, h: te.sum(x[i, k * heads + h if along else h * width + k], axis=k)
+    )
+    assert shape_of(Schedule(te.create_prim_func([x, summed]))).along_rows is along
 
 
 def test_many_rows_have_a_thread_each_where_those_read_neighbours() -> None:

@@ -6,7 +6,8 @@ convolution or product alone reads such a result, the two functions become one: 
 of products inline whatever makes an operand into its fetch, as they do with padding. It saves a
 kernel, the barrier after it, and writing and reading the tensor between; it costs arithmetic at
 every fetch, k·k times for a window, which selection_cost.py weighs up for the device.
-Concatenations in place are no kernels before.
+Concatenations in place are no kernels before. A part of one tensor is read so by sums over rows,
+too.
 
 The option ``fuse_data_movement`` turns it off.
 """
@@ -30,11 +31,11 @@ from .static_graph import KernelCall, StaticGraph, drop_unused
 
 # Templates that inline what makes an operand.
 _PRODUCTS = ("direct_conv", "coopmat_gemm", "contraction")
+_ROWS = "reduction"
 
 
 def fuse_data_movement(graph: StaticGraph, limits: TargetLimits) -> StaticGraph:
-    """The same graph with each selection or prologue that one sum of products reads as a part of
-    that."""
+    """The same graph with each selection or prologue that one sum reads as a part of that."""
     joined = _Joined(graph, limits)
     uses = Counter(t for kernel in graph.kernels for t in kernel.inputs)
     kept = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
@@ -82,27 +83,39 @@ class _Joined:
     def function(self, first: str, second: str, at: int) -> str | None:
         """The name of ``second`` with its parameter ``at`` made by ``first`` inside.
 
-        None where no schedule for sums of products takes it, or it is slower so.
+        None where no schedule for sums takes it, or it is slower so.
         """
         key = (first, second, at)
         if key not in self._names:
             before, after = self.functions[first], self.functions[second]
             self._names[key] = None
-            computes = not is_selection(before)
-            if self._is_product(after) and pays(before, after, at, self._limits, computes):
+            template = self._template(after)
+            if template is not None and self._pays(before, after, at, template):
                 function = join(before, after, at)
-                if self._is_product(function):
+                if self._template(function) in ((_ROWS,) if template == _ROWS else _PRODUCTS):
                     name = unused_name(f"{first}_{second}", self.functions)
                     self._names[key] = name
                     self.functions[name] = function
         return self._names[key]
 
-    def _is_product(self, function: tirx.PrimFunc) -> bool:
+    def _pays(
+        self, before: tirx.PrimFunc, after: tirx.PrimFunc, at: int, template: str
+    ) -> bool:  # fmt: skip
+        """Whether what makes an operand is no slower inside. Sums over rows read each value where
+        it lies as soon as from a copy; of several tensors they would choose at each."""
+        selects = is_selection(before)
+        if template == _ROWS:
+            return selects and len(before.params) == 2
+        return pays(before, after, at, self._limits, computes=not selects)
+
+    def _template(self, function: tirx.PrimFunc) -> str | None:
+        """The template that schedules a function, if it is one that inlines an operand."""
         if not isinstance(function.body, s_tir.SBlockRealize):
-            return False
+            return None
         if len(function.params) > self._limits.tensors:
-            return False
-        return first_taking(function, self._limits) in _PRODUCTS
+            return None
+        found = first_taking(function, self._limits)
+        return found if found in (*_PRODUCTS, _ROWS) else None
 
 
 def is_selection(function: tirx.PrimFunc) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
+from tvm import sym, tirx
 from tvm.ir import TensorLoad, Var
 from tvm.s_tir import Schedule
 
@@ -19,6 +20,7 @@ from ..common import (
     FAILURES,
     NotThisKind,
     TargetLimits,
+    constant_integer,
     extents_of,
     inline_all,
     is_reduction,
@@ -279,8 +281,9 @@ def _terms(schedule: Schedule, block: Any) -> int:
 
 
 def _reads_along_rows(schedule: Schedule, block: Any) -> bool:
-    """Whether the last index of the largest tensor that a sum goes over is one of its row; axes of
-    one element are none."""
+    """Whether neighbours in memory, in the largest tensor that a sum goes over, are of several
+    rows: its last index is one of rows, and where it is one of terms, too, as behind a reshape, no
+    next term lies beside one. Axes of one element are none."""
     body = schedule.get(block)
     spatial = [axis.var for axis in body.iter_vars if axis.iter_type == 0]
     largest: tuple[int, bool] = (0, False)
@@ -292,12 +295,37 @@ def _reads_along_rows(schedule: Schedule, block: Any) -> bool:
         nonlocal largest
         extents = [int(extent) for extent in load.source.shape]
         pairs = zip(load.indices, extents, strict=True)
-        places = [_variables(place) for place, extent in pairs if extent > 1]
-        if not all(map(is_spatial, itertools.chain(*places))):  # else the same all along
-            largest = max(largest, (product(extents), any(map(is_spatial, places[-1]))))
+        indices = [place for place, extent in pairs if extent > 1]
+        places = [_variables(place) for place in indices]
+        if all(map(is_spatial, itertools.chain(*places))):  # the same all along
+            return
+        last = {is_spatial(v) for v in places[-1]}
+        along = True in last
+        if len(last) > 1:
+            nearest = [is_spatial(v) for v in places[-1] if _step(indices[-1], v) == 1]
+            along = any(nearest) or not nearest
+        largest = max(largest, (product(extents), along))
 
     tvm_ffi.structural_walk(body.body, (TensorLoad, see))
     return largest[1]
+
+
+def _step(index: Any, variable: Any) -> int | None:
+    """How far an index goes from 0 to 1 of one of its variables, all others at 0; None where that
+    is no number."""
+    first, second = (
+        constant_integer(sym.Analyzer().simplify(_at(index, variable, place))) for place in (0, 1)
+    )
+    return None if first is None or second is None else second - first
+
+
+def _at(index: Any, variable: Any, place: int) -> Any:
+    """An index at a place of one of its variables, all others at 0."""
+
+    def number(var: Any) -> Any:
+        return tirx.const(place if var.same_as(variable) else 0, str(var.ty.dtype))
+
+    return tvm_ffi.structural_map(index, [(Var, number)])
 
 
 def _variables(expression: Any) -> list[Any]:
