@@ -67,13 +67,20 @@ def _turned_product(value: Any, orders: Collection[Order], lookup: Lookup) -> Or
     return order
 
 
+def _is_of_two_tensors(value: Any, lookup: Lookup) -> bool:
+    return operator_of(value) == "relax.matmul" and not any(
+        is_constant(operand, lookup) for operand in value.args
+    )
+
+
 @dataclass(frozen=True)
 class _Reads:
     """In which orders the variables of a function are read, by those; none for being read as they
     are.
 
     Attributes:
-        views: by what reads a view of them.
+        views: by what reads a view of them, but for products of two tensors: attention reads turned
+            keys, and has kernels that know of it.
         later: so, or with nothing between but elementwise operators, and products that may be
             of turned operands.
     """
@@ -88,7 +95,7 @@ class _Reads:
         for var, value in [*bound, (None, resolve(result, lookup))][::-1]:
             if var is None:
                 operands = value.fields if isinstance(value, relax.Tuple) else [value]
-            elif operator_of(value) and operator_of(value) not in VIEWS:
+            elif operator_of(value) not in ("", *VIEWS) and not _is_of_two_tensors(value, lookup):
                 operands = value.args
             else:
                 continue
