@@ -189,7 +189,7 @@ class _Rewriter(relax.PyExprMutator):
     def _taken_back(self, turn: relax.Call, shape: tuple[int, ...]) -> relax.Expr:
         """What is turned, where the turn takes back what earlier ones did."""
         place = place_of(turn.args[0], self.lookup_binding)
-        if place is None:
+        if place is None or place.source.same_as(resolve(turn.args[0], self.lookup_binding)):
             return turn
         place = view_of(turn, place, self.lookup_binding)
         order = _order_kept(place, shape)
