@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import relax
 
 from .operators import operator_of
-from .rewriting import rebind, value_of
+from .rewriting import bind, value_of
 
 
 def fold_transposes(mod: tvm.IRModule, places: bool = True) -> tvm.IRModule:
@@ -36,11 +36,7 @@ class _Rewriter(relax.PyExprMutator):
             super().visit_var_binding_(binding)
             return
         value = self.visit_expr(binding.value)
-        if isinstance(value, relax.Var) and isinstance(binding.var, relax.DataflowVar):
-            # A second name for a tensor would end the kernel that makes it.
-            self.set_var_remap(binding.var, value)
-        else:
-            rebind(self, binding.var, value)
+        bind(self, binding.var, value)
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)

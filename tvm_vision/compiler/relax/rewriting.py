@@ -107,6 +107,15 @@ def rebind(mutator: Any, var: relax.Var, expr: Any) -> None:
     mutator.set_var_remap(var, emit(expr, str(var.name)))
 
 
+def bind(mutator: Any, var: relax.Var, value: Any) -> None:
+    """``rebind``, or no more than another variable in the place of ``var``: a second name for a
+    tensor would end the kernel that makes it."""
+    if isinstance(value, relax.Var) and isinstance(var, relax.DataflowVar):
+        mutator.set_var_remap(var, value)
+    else:
+        rebind(mutator, var, value)
+
+
 def rewritten(mod: tvm.IRModule, mutator: Any) -> tvm.IRModule:
     """A module with what a mutator, made of it, makes of each of its Relax functions."""
     for variable, function in mod.functions_items():

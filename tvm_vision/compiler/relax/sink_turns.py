@@ -22,11 +22,11 @@ from .kernel_calls import bindings_of
 from .operators import BINARY, UNARY, fixed_shape, operator_of
 from .rewriting import (
     Lookup,
+    bind,
     calls_any,
     constant_like,
     constant_of,
     is_constant,
-    rebind,
     resolve,
     rewritten,
 )
@@ -167,11 +167,7 @@ class _Rewriter(relax.PyExprMutator):
             super().visit_var_binding_(binding)
             return
         value = self.visit_expr(binding.value)
-        if isinstance(value, relax.Var) and isinstance(binding.var, relax.DataflowVar):
-            # A second name for a tensor would end the kernel that makes it.
-            self.set_var_remap(binding.var, value)
-        else:
-            rebind(self, binding.var, value)
+        bind(self, binding.var, value)
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
