@@ -60,7 +60,11 @@ def measure_all(
     """
     from tvm_vision import vulkan
 
-    end = time.monotonic() + most_seconds
+    begin = time.monotonic()
+
+    def tell(words: str) -> None:
+        click.echo(f"{time.monotonic() - begin:4.0f} s: {words}")
+
     results: dict[str, Any] = read(output) if output.exists() else {"rows": []}
     results["device"] = vulkan.devices()[0].describe()
     known = {row["name"] for row in results["rows"]}
@@ -74,27 +78,27 @@ def measure_all(
     }
     planned = []
     for network, problem in export(left, FOLDER):
-        click.echo(f"{network.name}: {problem or 'is exported'}")
+        tell(f"{network.name}: {problem or 'is exported'}")
         if problem:
             results["rows"].append(_failed(network, problem))
             continue
         slow = any(part in network.name for part in inductor)
         wanted = [name for name in engines if slow or name != SLOW_TO_LOAD]
-        planned.append(trials.plan(network, FOLDER, wanted, missing, click.echo))
+        planned.append(trials.plan(network, FOLDER, wanted, missing, tell))
     planned.sort(key=lambda trial: left.index(trial.network))
     try:
         trials.make_ready(planned)
         for some in _groups(planned, trials.TOGETHER):
-            if time.monotonic() > end:
+            if time.monotonic() > begin + most_seconds:
                 names = ", ".join(trial.network.name for trial in some)
-                click.echo(f"{names}: not reached; the same command goes on with them")
+                tell(f"{names}: not reached; the same command goes on with them")
                 continue
             trials.load(some)
             for trial in some:
                 row = trial.time()
                 results["rows"].append(row)
                 write_whole(output, json.dumps(results).encode())
-                click.echo(f"{trial.network.name}: {row}")
+                tell(f"{trial.network.name}: {row}")
     finally:
         for trial in planned:
             trial.close()
