@@ -92,6 +92,13 @@ def test_of_two_turns_one_is_left() -> None:
     assert operators_in(made) == ["subtract", "permute_dims"]
 
 
+def test_a_turn_to_where_each_axis_is_goes() -> None:
+    def network(b: relax.BlockBuilder, x: Any) -> Any:
+        return b.emit(OP.nn.relu(b.emit(OP.permute_dims(b.emit(OP.exp(x)), (0, 1, 2, 3)))))
+
+    assert operators_in(sink_turns(module_of(network, LAST)[0])) == ["exp", "nn.relu"]
+
+
 def alone(b: relax.BlockBuilder, x: Any) -> Any:
     """Turned and never back: behind the operator the turn would be no nearer to anything."""
     return b.emit(OP.nn.relu(first(b, x)))

@@ -183,10 +183,14 @@ class _Rewriter(relax.PyExprMutator):
         return self._sunk(call, shape) if name in _SINGLE else self._taken_back(call, shape)
 
     def _taken_back(self, turn: relax.Call, shape: tuple[int, ...]) -> relax.Expr:
-        """What is turned, where the turn takes back what earlier ones did."""
+        """What is turned, where the turn takes back what earlier ones did, or says each axis's own
+        place, as turns of the model do between operators that TVM has turned."""
         place = place_of(turn.args[0], self.lookup_binding)
-        if place is None or place.source.same_as(resolve(turn.args[0], self.lookup_binding)):
+        if place is None:
             return turn
+        if place.source.same_as(resolve(turn.args[0], self.lookup_binding)):
+            axes = [int(axis) for axis in turn.attrs.axes or ()]
+            return turn.args[0] if axes == list(range(len(shape))) else turn
         place = view_of(turn, place, self.lookup_binding)
         order = _order_kept(place, shape)
         if order is None or list(order) != sorted(order):
