@@ -92,8 +92,7 @@ def _saves_turns(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bool) ->
         return False
     if not measured:
         return True
-    dense = sum(_multiplications(call) for call in convolutions if int(call.attrs.groups) == 1)
-    grouped = sum(map(_multiplications, convolutions)) - dense
+    dense, grouped = _dense_and_grouped(convolutions)
     return TURN_LOSES * saved >= DENSE_LOSES * dense + GROUPS_LOSE * grouped
 
 
@@ -115,7 +114,7 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bo
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))
     own = transposes(mod)
     within = transposes(transposed) - own - ends
-    dense = sum(_multiplications(call) for call in convolutions if int(call.attrs.groups) == 1)
+    dense, grouped = _dense_and_grouped(convolutions)
     if _mostly_of_bytes(mod):
         return BYTES_GAIN * dense >= TURN_OF_BYTES_LOSES * within
     if not measured and _saves_turns(mod, transposed, measured):
@@ -125,7 +124,6 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bo
         return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * count
     # Two convolutions of one pixel each: to few channels, and back to all.
     gates = sum(math.prod(_sizes(call)[1:-1]) == 1 for call in convolutions) // 2
-    grouped = sum(map(_multiplications, convolutions)) - dense
     return microseconds_gained(dense, grouped, gates, within - own) >= 0
 
 
@@ -144,6 +142,12 @@ def _rows(call: relax.Call) -> int:
     """Of what a convolution with channels last reads or of its window, whichever are more."""
     image, window = (_sizes(argument) for argument in call.args)
     return max(math.prod(image[1:-2]), math.prod(window[:-3]))
+
+
+def _dense_and_grouped(convolutions: Sequence[relax.Call]) -> tuple[int, int]:
+    """Multiplications of convolutions that take all channels, and of those in groups."""
+    dense = sum(_multiplications(call) for call in convolutions if int(call.attrs.groups) == 1)
+    return dense, sum(map(_multiplications, convolutions)) - dense
 
 
 def _multiplications(call: relax.Call) -> int:
