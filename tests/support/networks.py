@@ -2,8 +2,8 @@
 
 Layer structure of the published networks (SqueezeNet 1.1, ResNet-18, MobileNetV2, ShuffleNetV2
 1.0x, EfficientNet-Lite0) with batch norms folded; a YOEO-like one: an encoder, two detection
-heads and a segmentation decoder with upsampling and an arg max; and a small one of a block of each,
-for tests of what any network shows.
+heads and a segmentation decoder with upsampling and an arg max; a small one of a block of each,
+for tests of what any network shows; and a small transformer.
 """
 
 from __future__ import annotations
@@ -266,6 +266,61 @@ def blocks(size: int = 64) -> onnx.ModelProto:
     x = _shuffle_unit(b, x, 64, 96, size // 8, 2)
     x = _shuffle_unit(b, x, 96, 96, size // 8, 1)
     return b.model(size, [(b.head(x, 96, 100), TensorProto.FLOAT)])
+
+
+def _linear(b: Builder, x: str, cin: int, cout: int) -> str:
+    bound = np.sqrt(3.0 / cin)
+    weights = b.random.uniform(-bound, bound, (cin, cout)).astype("float32")
+    bias = b.random.uniform(-0.1, 0.1, cout).astype("float32")
+    return b.node("Add", [b.node("MatMul", [x, b.constant(weights)]), b.constant(bias)])
+
+
+def _layer_norm(b: Builder, x: str) -> str:
+    apart = b.node("Sub", [x, b.node("ReduceMean", [x], axes=[-1])])
+    squares = b.node("Pow", [apart, b.constant(np.float32(2))])
+    variance = b.node("ReduceMean", [squares], axes=[-1])
+    spread = b.node("Sqrt", [b.node("Add", [variance, b.constant(np.float32(1e-6))])])
+    return b.node("Div", [apart, spread])
+
+
+def _gelu(b: Builder, x: str) -> str:
+    erf = b.node("Erf", [b.node("Div", [x, b.constant(np.float32(2**0.5))])])
+    twice = b.node("Mul", [x, b.node("Add", [erf, b.constant(np.float32(1))])])
+    return b.node("Mul", [twice, b.constant(np.float32(0.5))])
+
+
+def transformer(size: int = 64, layers: int = 2) -> onnx.ModelProto:
+    """A small ViT as exporters of opset 13 write it: normalizations and GELU in many nodes."""
+    b = Builder(8)
+    width, heads = 64, 4
+    tokens = (size // 8) ** 2
+
+    def turned(x: str, shape: list[int], order: list[int]) -> str:
+        parts = b.node("Reshape", [x, b.constant(np.array(shape))])
+        return b.node("Transpose", [parts], perm=order)
+
+    image = b.node("Conv", ["input", b.constant(_patches(b, width))], strides=[8, 8])
+    x = turned(image, [1, width, tokens], [0, 2, 1])
+    for _ in range(layers):
+        normal = _layer_norm(b, x)
+        query, key, value = (
+            turned(_linear(b, normal, width, width), [1, tokens, heads, width // heads], order)
+            for order in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
+        )
+        scores = b.node("MatMul", [query, key])
+        scaled = b.node("Mul", [scores, b.constant(np.float32((width // heads) ** -0.5))])
+        mixed = b.node("MatMul", [b.node("Softmax", [scaled], axis=-1), value])
+        joined = b.node("Transpose", [mixed], perm=[0, 2, 1, 3])
+        rows = b.node("Reshape", [joined, b.constant(np.array([1, tokens, width]))])
+        x = b.node("Add", [x, _linear(b, rows, width, width)])
+        wide = _gelu(b, _linear(b, _layer_norm(b, x), width, 4 * width))
+        x = b.node("Add", [x, _linear(b, wide, 4 * width, width)])
+    mean = b.node("ReduceMean", [_layer_norm(b, x)], axes=[1], keepdims=0)
+    return b.model(size, [(_linear(b, mean, width, 10), TensorProto.FLOAT)])
+
+
+def _patches(b: Builder, width: int) -> np.ndarray:
+    return b.random.uniform(-0.2, 0.2, (width, 3, 8, 8)).astype("float32")
 
 
 NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from support.compiled import executor_of
+from support.networks import transformer
 from support.quantized_networks import Quantized, as_written, network
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
@@ -19,6 +20,7 @@ from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import InputError
 from tvm_vision.evaluate import Reference
 from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.frontend.onnx.quantize import plain_onnx, quantized
 from tvm_vision.options import variable_of
 from tvm_vision.schedules import kernel_key
 
@@ -353,3 +355,17 @@ def test_operators_on_integers_are_the_same_kernels(model, target):
     apart = np.abs(found.astype(int) - expected.astype(int))
     assert apart.max() <= (expected.dtype == np.uint8)
     assert (apart > 0).mean() <= SHARE
+
+
+@pytest.mark.usefixtures("device_info")
+def test_what_lies_between_products_of_a_quantized_transformer_is_the_kernels_that_it_was():
+    """One more for the image, and for what each attention gives, which is rounded by itself."""
+    layers = 2
+    plain = plain_onnx(transformer(layers=layers), {})
+    image = np.random.default_rng(3).uniform(-1, 1, (1, 3, 64, 64)).astype(np.float32)
+    model = quantized(plain, [{"input": image}])
+    made, before = compiled(model, GPU), compiled(plain, GPU)
+    kernels = [len(m.graph["kernels"]) for m in (made, before)]
+    assert kernels[0] <= kernels[1] + layers + 1
+    (found,), (expected,) = outputs(made, image), as_written(model, image)
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from support.networks import mobilenet_v2, yoeo_like
+from support.networks import mobilenet_v2, transformer, yoeo_like
 from support.quantized_networks import as_written, network
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.evaluate import Reference
@@ -77,6 +77,35 @@ def test_little_is_lost_and_metadata_stays(yoeo):
     assert np.abs(boxes - exact).max() < 0.01
     assert np.unique(same).size == 3
     assert (mask == same).mean() > 0.95
+
+
+def test_of_a_transformer_products_by_weights_are_of_int8_and_nothing_else_is_rounded():
+    plain = plain_onnx(transformer(), {})
+    made = quantized(plain, samples())
+    sums = {"Conv", "Gemm", "MatMul"}
+    makers = {name: node for node in made.graph.node for name in node.output}
+    readers: dict[str, set[str]] = {}
+    for node in made.graph.node:
+        for name in node.input:
+            readers.setdefault(name, set()).add(node.op_type)
+    weights = {tensor.name: tensor.data_type for tensor in made.graph.initializer}
+    rounded = 0
+    for node in made.graph.node:
+        if node.op_type not in sums:
+            continue
+        found = [makers.get(name) for name in node.input[:2]]
+        if all(maker is not None and maker.op_type == "DequantizeLinear" for maker in found):
+            assert weights[found[1].input[0]] == TensorProto.INT8
+            rounded += 1
+        else:  # of attention
+            assert all(m is None or m.op_type != "DequantizeLinear" for m in found)
+    assert rounded == 1 + 6 * 2 + 1
+    for node in made.graph.node:
+        if node.op_type == "DequantizeLinear":
+            assert readers[node.output[0]] <= sums
+    x = samples(6)[5]["input"]
+    (scores,), (exact,) = as_written(made, x), as_written(plain, x)
+    assert np.abs(scores - exact).max() < 0.03 * np.abs(exact).max()
 
 
 def test_nodes_named_stay_real(tmp_path):

@@ -3,7 +3,9 @@
 Static quantization in the QDQ form: weights by output channel, symmetric; activations by the values
 that they have on sample inputs. What comes after a path's last convolution or product (the decoding
 of boxes, soft max, arg max) stays float32, and so do the results of these last sums, and of sums
-before their activation: nothing is rounded that a kernel does not hand to another.
+before their activation: nothing is rounded that a kernel does not hand to another. Nor are
+attention, normalizations and activations that are written out: there products by weights alone are
+of int8.
 """
 
 from __future__ import annotations
@@ -45,6 +47,12 @@ SUMS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 ACTIVATIONS = frozenset(
     {"Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Relu"}
     | {"Selu", "Sigmoid", "Softplus", "Tanh"}
+)
+# What else is of int8 between sums: bytes are moved, or rounded in the kernel that computes it.
+BETWEEN_SUMS = ACTIVATIONS | frozenset(
+    {"Add", "AveragePool", "BatchNormalization", "Concat", "GlobalAveragePool", "MaxPool", "Mul"}
+    | {"Flatten", "Pad", "Reshape", "Resize", "Slice", "Split", "Squeeze", "Transpose"}
+    | {"Unsqueeze"}
 )
 # Scales by channel need opset 13.
 LEAST_OPSET, NEW_OPSET = 13, 17
@@ -160,9 +168,10 @@ def quantized(
             f"a calibration of {known} is needed, found {calibration!r}: use one of them"
         )
     leading = nodes_before_sums(plain)
-    rest = [node.name for node in plain.graph.node if node.name not in leading]
+    rest = {node.name for node in plain.graph.node if node.name not in leading}
+    rest |= nodes_of_real_numbers(plain)
     made = _by_onnxruntime(plain, samples, [*rest, *keep], calibration, tell)
-    _keep_real(made, set(rest))
+    _keep_real(made, rest)
     share_scales(made)
     store_as_fp16(made)
     shorten_names(made, plain)
@@ -182,6 +191,31 @@ def nodes_before_sums(model: onnx.ModelProto) -> set[str]:
         if node is not None and node.name not in found:
             found.add(node.name)
             open_ends.extend(node.input)
+    return found
+
+
+def nodes_of_real_numbers(model: onnx.ModelProto) -> set[str]:
+    """Names of nodes that int8 does not reach: those that no kernel computes of bytes, products of
+    two tensors that are both computed among them, and what lies between one of those and a sum."""
+    nodes = model.graph.node
+    constants = {constant.name for constant in model.graph.initializer}
+    makers = {name: node for node in nodes for name in node.output if name}
+    readers: dict[str, list[str]] = {}
+    for node in nodes:
+        for name in node.input:
+            readers.setdefault(name, []).append(node.name)
+    sums = {node.name for node in nodes if node.op_type in SUMS and node.input[1] in constants}
+    between = [node for node in nodes if node.op_type in BETWEEN_SUMS]
+    found = {node.name for node in nodes} - sums - {node.name for node in between}
+    grew = True
+    while grew:
+        size = len(found)
+        for node in between:
+            made_of = {makers[name].name for name in node.input if name in makers}
+            read_by = {reader for name in node.output for reader in readers.get(name, [])}
+            if made_of & found or (read_by and read_by <= found):
+                found.add(node.name)
+        grew = len(found) > size
     return found
 
 
