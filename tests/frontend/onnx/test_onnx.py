@@ -333,3 +333,22 @@ def test_sizes_of_what_became_a_constant_are_seen():
     assert [node.op_type for node in done.graph.node] == ["MatMul", "Add"]
     (result,) = [value for value in done.graph.value_info if value.name == "product"]
     assert [size.dim_value for size in result.type.tensor_type.shape.dim] == [2, 9]
+
+
+def test_a_large_resize_of_a_constant_is_left_to_the_compiler():
+    """Positions of a transformer for another size: ONNX's reference takes minutes for them."""
+    places = np.random.default_rng(RNG_SEED).random((1, 64, 12, 12), np.float32)
+    nodes = [
+        helper.make_node("Resize", ["places", "", "", "sizes"], ["more"], mode="cubic"),
+        helper.make_node("Add", ["x", "more"], ["y"]),
+    ]
+    weights = [("places", places), ("sizes", np.array([1, 64, 37, 41]))]
+    shape = (1, 64, 37, 41)
+    model = make_model(nodes, [("x", shape)], [("y", shape)], weights, opset=17)
+    assert [node.op_type for node in folded(model).graph.node] == ["Resize", "Add"]
+    x = np.zeros(shape, np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (expected,) = session.run(None, {"x": x})
+    module, _ = import_onnx(model)
+    (found,) = run_on_cpu(module, x)
+    np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -18,6 +18,12 @@ from .tools import SMALL, ToolError, run
 
 # Larger results are weights rather than shapes; they stay computations.
 MAX_ELEMENTS = 1 << 20
+# ONNX's reference walks over the results of these in Python, a millisecond each: more of them stay
+# computations, too, which the compiler folds.
+SLOW = frozenset(
+    {"AffineGrid", "Col2Im", "DeformConv", "GridSample", "Resize", "RoiAlign", "Upsample"}
+)
+MOST_OF_SLOW = 1 << 10
 # Where inference learns of one layer a round onnxsim is faster; of most networks all is known after
 # two.
 SIZE_ROUNDS = 4
@@ -132,7 +138,7 @@ def _computed(node: onnx.NodeProto, graph: GraphEditor, sizes: bool) -> list[np.
     names = [name for name in node.input if name]
     if not all(graph.is_constant(name) for name in names):
         return None
-    if _is_large(node.output, graph, MAX_ELEMENTS):
+    if _is_large(node.output, graph, MOST_OF_SLOW if node.op_type in SLOW else MAX_ELEMENTS):
         return None
     if sizes and (node.op_type in NOT_OF_SIZES or _is_large([*names, *node.output], graph, SMALL)):
         return None
