@@ -77,6 +77,7 @@ class CompileOptions:
         "attention as one kernel, on cooperative matrices of fp16 or, where that is known to be "
         "faster, by multiplications and additions"
     )
+    join_products: bool = _switch("products of one tensor that attention reads are one product")
     dp4a: bool = _switch("the dot product of four int8, where the device has it")
     split_k: bool = _switch("products of few results cut along their sum, over workgroups")
     halo: bool = _switch("convolutions on matrices keep their part of the image in shared memory")

@@ -54,6 +54,7 @@ from .relax.fusion import fuse
 from .relax.group_norms import group_norms_in_steps
 from .relax.items_of_tuples import items_of_tuples
 from .relax.join_moves import join_moves
+from .relax.join_products import join_products
 from .relax.layout_choice import channel_block, layout_on_gpu
 from .relax.legalize import legalize_ops
 from .relax.nchwc.block_channels import block_channels
@@ -392,6 +393,8 @@ PHASES: tuple[Phase, ...] = (
           lambda n: n.on_new_gpu and n.options.weights_by_window),
     Phase("legalize_int8", RELAX, _legalize_int8, 3, lambda n: n.int8),
     Phase("rows_in_order", RELAX, _relax_on(rows_in_order), 3, _joins_moves),
+    Phase("join_products", RELAX, _relax_on(join_products), 3,
+          lambda n: n.on_gpu and n.options.join_products),
     # What keeps float32 somewhere is decided by kernels; on matrices this one is fp16 or nothing.
     Phase("attention", RELAX, _attention, 3,
           lambda n: n.on_gpu and n.options.attention

@@ -160,9 +160,16 @@ def measured() -> onnx.ModelProto:
     return model(nodes, [weight("w", 64, 16, 6, 6)])
 
 
+def resized() -> onnx.ModelProto:
+    """Of which ONNX's reference takes a millisecond for a number."""
+    nodes = [node("Resize", "w", "", "", "n", "v", mode="linear"), node("Add", "x", "v", "y")]
+    sizes = numpy_helper.from_array(np.array([1, 16, 6, 6]), "n")
+    return model(nodes, [weight("w", 1, 16, 9, 9), sizes])
+
+
 @pytest.mark.parametrize(
     "make",
-    [repeated, quantized, returned, of_an_input, with_a_branch, of_small_ones, measured],
+    [repeated, quantized, returned, of_an_input, with_a_branch, of_small_ones, measured, resized],
 )
 def test_what_stays(make) -> None:
     proto = make()

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 import onnx
 
-from .fold import QUANTIZERS, RANDOM
+from .fold import QUANTIZERS, RANDOM, SLOW
 from .stand_ins import MEASURES, is_large
 from .tools import ToolError, bare, run
 
@@ -91,7 +91,7 @@ def _parts(graph: onnx.GraphProto, given: Mapping[str, onnx.TensorProto]) -> Ite
     for node in graph.node:
         names = [name for name in node.input if name]
         fits = known.issuperset(names) and outputs.isdisjoint(node.output) and not node.domain
-        if not fits or node.op_type in QUANTIZERS | RANDOM:
+        if not fits or node.op_type in QUANTIZERS | RANDOM | SLOW:
             continue
         known.update(node.output)
         makers |= dict.fromkeys(filter(None, node.output), node)
