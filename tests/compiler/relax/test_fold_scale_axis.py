@@ -120,3 +120,29 @@ def test_one_operator_more_where_weights_would_be_too_small(kind, scale, left):
     assert names[1:] == (["multiply", "add"] if left else ["add"])
     weights = constant_of(calls[0].args[1], dict(bindings_of(made["main"])).get)
     assert weights is not None and np.abs(weights).max() > 2.0**-10
+
+
+@pytest.mark.parametrize("largest", [1e-6, 5e-4, 2e-3, 0.0])
+@pytest.mark.parametrize("biased", [True, False])
+def test_weights_that_are_small_in_the_model_are_larger_too(largest, biased):
+    """As where an exporter has folded a layer scale, by which no product of fp16 is left."""
+    weights = np.random.default_rng(7).uniform(-1, 1, (8, 6)).astype("float32")
+    weights *= np.float32(largest) / np.abs(weights).max()
+
+    def build(builder, x):
+        y = builder.emit(relax.op.matmul(x, relax.const(weights)))
+        return builder.emit(relax.op.add(y, constant(1, 6)[0])) if biased else y
+
+    module, signature = module_of(build, (5, 8))
+    made = relax.transform.DeadCodeElimination()(fold_scales(module))
+    names = [name for name in operators_in(made) if name]
+    small = 0 < largest < 2.0**-10
+    assert names == ["matmul", *["multiply"] * small, *["add"] * biased]
+    if small:
+        calls = [value for _, value in bindings_of(made["main"]) if isinstance(value, relax.Call)]
+        kept = constant_of(calls[0].args[1], dict(bindings_of(made["main"])).get)
+        assert kept is not None and 0.04 < np.abs(kept).max() < 0.1
+    x = np.random.default_rng(8).uniform(-1, 1, (5, 8)).astype("float32")
+    (found,) = run(compile_model(module, signature, target="llvm"), [x])
+    expected = x @ weights + (constant(1, 6)[1] if biased else 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * (1 if biased else largest))

@@ -28,6 +28,7 @@ CONSTANTS: dict[str, np.ndarray] = {
     "begin": np.array([-1000]),
     "three": np.array([3]),
     "square": np.eye(96, dtype="float32"),
+    "scales": np.ones(96, "float32"),
     "rows": np.array([1]),
     "back": np.array([-1]),
     "minus_two": np.array(-2, "float32"),
@@ -208,6 +209,14 @@ PLAIN: dict[str, Nodes] = {
         node("Div", "two u", "v"),
         node("Mul", "v v", "w"),
         node("Sub", "v w", "y"),
+    ],
+    "a normalization of what a gate lets through": [
+        node("MatMul", "r square", "h"),
+        node("Sigmoid", "h", "g"),
+        node("Mul", "h g", "p"),
+        node("LayerNormalization", "p scales", "n", axis=-1),
+        node("MatMul", "p square", "j"),
+        node("Add", "n j", "y"),
     ],
     "less what a gate lets through": [
         node("Sigmoid", "r", "g"),

@@ -8,7 +8,8 @@ What nothing linear comes before, as where a batch norm is the first of a block 
 "Identity mappings in deep residual networks"), is a product and an addition at least.
 
 A layer scale that has not learned much, as 1e-5, would leave weights that fp16 has no digits for.
-One number, a power of 2, is then left out of them and multiplies the sums.
+One number, a power of 2, is then left out of them and multiplies the sums. So it is of weights that
+are as small in the model, where exporters have folded such a scale already.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from .kernel_calls import bindings_of
 from .operators import fixed_shape
-from .rewriting import Lookup, constant_of, is_constant, rebind, resolve
+from .rewriting import Lookup, bind, constant_of, is_constant, rebind, resolve
 
 Array = np.ndarray
 
@@ -45,6 +46,7 @@ ROUNDS = 4096.0
 # The largest weight below which many others have fewer digits as fp16: its normal numbers end at
 # 2^-14.
 SMALL = 2.0**-10
+USUAL = 2.0**-4  # what the largest of such weights is then, where the model's are as small
 LEAST_EXPONENT = -126  # of what is left out of them, a normal number of float32
 
 # Operator -> new (scale, shift) from the old ones and a constant; second where the constant stands
@@ -107,7 +109,10 @@ class _Folder(PyExprMutator):
             linear = self.builder_.emit(scaled, str(binding.var.name))
         else:
             linear = self._folded(chain, chain.call)
-        rebind(self, binding.var, relax.op.add(linear, shift))
+        if chain.steps:
+            rebind(self, binding.var, relax.op.add(linear, shift))
+        else:
+            bind(self, binding.var, linear)
 
     def _folded(self, chain: _Chain, call: relax.Call) -> relax.Var:
         """The result of a linear operator with a chain's scale in its weights."""
@@ -131,10 +136,16 @@ class _Folder(PyExprMutator):
 def _left_out(weights: Array, folded: Array) -> float:
     """What weights are not multiplied by, that they stay about as large as they were; 1 for those
     that do anyway."""
-    before, after = (float(np.abs(values).max(initial=0)) for values in (weights, folded))
-    if not 0 < after < min(SMALL, before / 2):
+    before, after = map(_largest, (weights, folded))
+    usual = before if before >= SMALL else USUAL
+    if not 0 < after < min(SMALL, usual / 2):
         return 1.0
-    return float(2.0 ** max(np.round(np.log2(after / before)), LEAST_EXPONENT))
+    return float(2.0 ** max(np.round(np.log2(after / usual)), LEAST_EXPONENT))
+
+
+def _largest(values: Array) -> float:
+    """The largest absolute value, without a copy of all."""
+    return max(float(values.max(initial=0)), -float(values.min(initial=0)))
 
 
 def _chains(main: relax.Function) -> dict[relax.Var, _Chain]:
@@ -154,7 +165,11 @@ def _chains(main: relax.Function) -> dict[relax.Var, _Chain]:
             before, chain = extended
             open_chains.pop(before, None)
             open_chains[var] = chain
-    return {var: chain for var, chain in open_chains.items() if _gains(chain)}
+    return {
+        var: chain
+        for var, chain in open_chains.items()
+        if _gains(chain) or _is_small(chain, bound.get)
+    }
 
 
 def _gains(chain: _Chain) -> bool:
@@ -163,6 +178,12 @@ def _gains(chain: _Chain) -> bool:
     if chain.call is None:
         return chain.steps > 2
     return chain.steps > 1 or (chain.steps == 1 and not np.all(chain.scale == 1))
+
+
+def _is_small(chain: _Chain, lookup: Lookup) -> bool:
+    """Whether the weights that a chain begins with have fewer digits as fp16."""
+    weights = None if chain.call is None else constant_of(chain.call.args[1], lookup)
+    return weights is not None and 0 < _largest(weights) < SMALL
 
 
 def _uses(main: relax.Function, lookup: Lookup) -> Counter[relax.Var]:

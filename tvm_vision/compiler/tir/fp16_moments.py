@@ -104,8 +104,15 @@ class _Reader:
             sides = each.a, each.b
             less, more = sorted(map(self._of_value, sides))
             of_moments = isinstance(each, prim.Sub) and less in _PRODUCTS and more in _MOMENTS
+            of_moments = of_moments and not self._is_deviation(each)
             if of_moments or (less, more) == (NORM, INNER):
                 yield from ((buffer, True) for side in sides for buffer in self.stores.loaded(side))
+
+    def _is_deviation(self, difference: Any) -> bool:
+        """Whether a kept product loses a moment, its own mean: a normalization of a gate's or a
+        GELU's result, which is as sensitive as that of any other tensor."""
+        kept = isinstance(self.stores.meant(difference.a), ir.TensorLoad)
+        return kept and self._of_value(difference.a) in _PRODUCTS
 
     def made_of(self, buffer: Any, is_exact: bool) -> Iterator[tuple[Any, bool]]:
         """What the numbers of a buffer are computed of, and whether that is exact as well."""
