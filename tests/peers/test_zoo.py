@@ -104,7 +104,6 @@ def test_what_was_not_timed_has_no_columns() -> None:
     [
         RESULTS,
         RESULTS.with_name("nvidia-h200-zoo-engines.json"),
-        RESULTS.with_name("nvidia-h200-zoo-fp16.json"),
         RESULTS.with_name("nvidia-h100-zoo-unseen.json"),
     ],
 )
