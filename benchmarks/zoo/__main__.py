@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from . import trials
 from .networks import CORE, NETWORKS, Network
 from .prepare import export
 from .report import page
-from .trials import ENGINES, OURS, SLOW_TO_LOAD, Trial
+from .trials import ENGINES, OURS, PRECISIONS, SLOW_TO_LOAD, Trial
 
 PATH = click.Path(path_type=Path)
 FOLDER = ROOT / "build" / "zoo"
@@ -51,12 +51,12 @@ def read(path: Path) -> dict[str, Any]:
 
 def measure_all(
     networks: Sequence[Network], output: Path, most_seconds: float, engines: Sequence[str],
-    inductor: Sequence[str] = (),
+    inductor: Sequence[str] = (), precisions: Collection[str] = PRECISIONS[OURS],
 ) -> dict[str, Any]:  # fmt: skip
     """Measures what ``output`` has not, as far as the time allows.
 
     engines: keys of trials.ENGINES. inductor: parts of the names of networks that PyTorch's
-        compiler is timed on, too.
+        compiler is timed on, too. precisions: those that are timed.
     """
     from tvm_vision import vulkan
 
@@ -84,7 +84,7 @@ def measure_all(
             continue
         slow = any(part in network.name for part in inductor)
         wanted = [name for name in engines if slow or name != SLOW_TO_LOAD]
-        planned.append(trials.plan(network, FOLDER, wanted, missing, tell))
+        planned.append(trials.plan(network, FOLDER, wanted, missing, tell, precisions))
     planned.sort(key=lambda trial: left.index(trial.network))
     try:
         trials.make_ready(planned)
@@ -129,6 +129,10 @@ def _groups(planned: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
     help="Again for more.  [default: all]",
 )  # fmt: skip
 @click.option(
+    "--precision", "precisions", multiple=True, type=click.Choice(PRECISIONS[OURS]),
+    help="Again for more; each is compiled first.  [default: all]",
+)  # fmt: skip
+@click.option(
     "--inductor", multiple=True, metavar="PART",
     help="Time PyTorch's compiler on networks with this in their name; it takes minutes for each.",
 )  # fmt: skip
@@ -136,7 +140,8 @@ def _groups(planned: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
 @click.option("--mark", default="zoo", show_default=True, help="The name of those marks.")
 def main(
     results: Path | None, output: Path | None, most_seconds: float, only: tuple[str, ...],
-    more: bool, engines: tuple[str, ...], inductor: tuple[str, ...], into: Path | None, mark: str,
+    more: bool, engines: tuple[str, ...], precisions: tuple[str, ...], inductor: tuple[str, ...],
+    into: Path | None, mark: str,
 ) -> None:  # fmt: skip
     """Measure (--output), or show RESULTS."""
     try:
@@ -144,7 +149,9 @@ def main(
             listed = NETWORKS if only or more else CORE
             chosen = [n for n in listed if not only or any(part in n.name for part in only)]
             names = engines or tuple(ENGINES)
-            found = measure_all(chosen, output, most_seconds, names, inductor)
+            found = measure_all(
+                chosen, output, most_seconds, names, inductor, precisions or PRECISIONS[OURS]
+            )
         elif results is not None:
             found = read(results)
         else:

@@ -8,7 +8,7 @@ are compiled, and wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,13 +117,16 @@ def _times(row: Row) -> dict[str, Any]:
 
 
 def plan(
-    network: Network, folder: Path, engines: Iterable[str], missing: dict[str, str], tell: Tell
-) -> Trial:
-    """A trial of a network on these engines. missing: why one is not installed."""
+    network: Network, folder: Path, engines: Iterable[str], missing: dict[str, str], tell: Tell,
+    only: Collection[str] = PRECISIONS[OURS],
+) -> Trial:  # fmt: skip
+    """A trial of a network on these engines. missing: why one is not installed. only: the
+    precisions that are timed."""
     rows = [
         Row(ENGINES[name], network.file, precision, missing.get(name, ""))
         for name in engines
         for precision in PRECISIONS.get(name, make_engine(ENGINES[name]).precisions)
+        if precision in only
     ]
     return Trial(network, files_of(network, folder).folder, tell, rows)
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from benchmarks.zoo.__main__ import main
 from benchmarks.zoo.networks import LICENCES, NETWORKS
 from benchmarks.zoo.report import page, ratio
+from benchmarks.zoo.trials import plan
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "nvidia-h200-zoo.json"
 
@@ -116,6 +117,15 @@ def test_the_page_has_the_recorded_results(path: Path) -> None:
     shown = CliRunner().invoke(main, [str(path)])
     assert shown.exit_code == 0, shown.output
     assert page(results) in shown.output
+
+
+def test_precisions_can_be_chosen_for_all_engines(tmp_path: Path) -> None:
+    made = plan(NETWORKS[0], tmp_path, ["ours", "ncnn"], {}, print, ["fp16"])
+    assert [(row.engine, row.precision) for row in made.rows] == [
+        ("tvm_vision", "fp16"),
+        ("ncnn", "fp16"),
+    ]
+    made.close()
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]"])
