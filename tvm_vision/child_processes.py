@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -47,3 +50,17 @@ def end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:  # it is gone already
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def end_without(connection: Connection) -> None:
+    """Have this process end once nobody is at the other end of a connection, also amid its work: by
+    itself it would know when that is done, which may be never. Whichever thread started it may end
+    before."""
+
+    def watch() -> None:
+        waiting = select.poll()
+        waiting.register(connection.fileno(), 0)  # of no data: an end that is closed is said anyway
+        waiting.poll()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

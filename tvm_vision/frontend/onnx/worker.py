@@ -19,6 +19,7 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
+from ...child_processes import end_without
 from .known_sizes import KnownSizes, shape_of
 
 # The first byte of an answer.
@@ -196,6 +197,7 @@ def main() -> None:
     # would take nearly as long as all others.
     sys.modules["sympy"] = None  # type: ignore[assignment]
     connection = Connection(int(sys.argv[1]))
+    end_without(connection)
     if not connection.poll():
         # Nearly every model comes to it, and until somebody asks there is time.
         with contextlib.suppress(ImportError):
