@@ -358,8 +358,12 @@ def test_operators_on_integers_are_the_same_kernels(model, target):
 
 
 @pytest.mark.usefixtures("device_info")
-def test_what_lies_between_products_of_a_quantized_transformer_is_the_kernels_that_it_was():
-    """One more for the image, and for what each attention gives, which is rounded by itself."""
+def test_what_lies_between_products_of_a_quantized_transformer_is_the_kernels_that_it_was(
+    monkeypatch,
+):
+    """One more for the image, and for what each attention gives, which is rounded by itself; its
+    queries, keys and values are not joined."""
+    monkeypatch.setenv(variable_of("join_products"), "off")
     layers = 2
     plain = plain_onnx(transformer(layers=layers), {})
     image = np.random.default_rng(3).uniform(-1, 1, (1, 3, 64, 64)).astype(np.float32)
