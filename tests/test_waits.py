@@ -32,6 +32,7 @@ QUEUES = re.compile(r"queue|work|free|tasks", re.IGNORECASE)
 COMPUTES = "waits for what this process computes, which ends"
 LIMITED = "what it waits for has a limit of its own"
 MAY_WAIT = {
+    "tvm_vision/child_processes.py select.poll": "a daemon thread that waits for who asks to end",
     "ros2_node/main.py stop.wait": "a node runs until a signal or a person ends it",
     "ros2_node/ros_spinning.py self._thread.join": "a callback's frame has frame_timeout",
     "ros2_node/stop.py select.select": "is given its limit by who calls",
