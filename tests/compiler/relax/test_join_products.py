@@ -107,6 +107,18 @@ def test_what_is_added_along_rows_is_no_bias():
     assert products(same(module, image(1, TOKENS, WIDTH))) == 3
 
 
+def test_a_bias_of_more_axes_than_the_product_has_is_added_behind():
+    def build(b: relax.BlockBuilder, x: Any) -> Any:
+        q, k, v = (
+            b.emit(OP.add(b.emit(OP.matmul(x, weights(WIDTH, WIDTH))), weights(1, 1, 1, WIDTH)))
+            for _ in range(3)
+        )
+        return attended(b, q, k, v)
+
+    module, _ = module_of(build, (1, TOKENS, WIDTH))
+    assert products(same(module, image(1, TOKENS, WIDTH))) == 3
+
+
 def test_products_that_no_scores_are_made_of_stay():
     def build(b: relax.BlockBuilder, x: Any) -> Any:
         gate = b.emit(OP.nn.silu(linear(b, x, WIDTH)))

@@ -17,7 +17,16 @@ from tvm import relax
 
 from .kernel_calls import bindings_of
 from .operators import fixed_shape, operator_of
-from .rewriting import Names, bind, constant_like, constant_of, is_constant, resolve, rewritten
+from .rewriting import (
+    Names,
+    bind,
+    constant_like,
+    constant_of,
+    is_constant,
+    is_of_two_tensors,
+    resolve,
+    rewritten,
+)
 
 # What lies between a product and the scores that it is for: moves, scales, positions that are
 # turned into queries and keys (Su et al. 2021, RoFormer).
@@ -65,7 +74,9 @@ def _groups(main: relax.Function) -> list[list[_Product]]:
         if operator_of(value) != "relax.matmul" or not is_constant(value.args[1], names.lookup):
             continue
         weights, rows = fixed_shape(value.args[1]), fixed_shape(value)
-        if weights is None or len(weights) != 2 or rows is None or _dtype(value) != "float32":
+        if weights is None or len(weights) != 2 or rows is None:
+            continue
+        if str(value.ty.dtype) != "float32":
             continue
         product = _product(var, value, names, readers)
         if _is_attended(product.end, readers, names):
@@ -73,20 +84,16 @@ def _groups(main: relax.Function) -> list[list[_Product]]:
     return [group for group in found.values() if len(group) > 1]
 
 
-def _dtype(call: Any) -> str:
-    return str(call.ty.dtype)
-
-
 def _product(var: Any, call: Any, names: Names, readers: Any) -> _Product:
     """A product with its bias, where that is all that reads it."""
-    behind = readers.get(var, [])
+    behind, whole = readers.get(var, []), fixed_shape(call) or ()
     if len(behind) == 1 and names.uses(var) == 1 and operator_of(behind[0][1]) == "relax.add":
         end, added = behind[0]
         for other in added.args:
             shape = fixed_shape(other)
-            columns = (fixed_shape(call) or ())[-1:]
-            alone = shape is not None and (*[1] * (len(shape) - 1), *columns) == shape
-            if alone and is_constant(other, names.lookup):
+            alone = shape is not None and (*[1] * (len(shape) - 1), *whole[-1:]) == shape
+            # A bias of more axes than the product has would give it more.
+            if alone and fixed_shape(added) == whole and is_constant(other, names.lookup):
                 bias = constant_of(other, names.lookup)
                 return _Product(call, end, None if bias is None else bias.reshape(-1))
     return _Product(call, var, None)
@@ -94,11 +101,7 @@ def _product(var: Any, call: Any, names: Names, readers: Any) -> _Product:
 
 def _is_attended(var: Any, readers: Any, names: Names) -> bool:
     """Whether what is made of a tensor is multiplied by another that is computed."""
-    return any(
-        operator_of(call) == "relax.matmul"
-        and not any(is_constant(operand, names.lookup) for operand in call.args)
-        for call in _followers(var, readers)
-    )
+    return any(is_of_two_tensors(call, names.lookup) for call in _followers(var, readers))
 
 
 def _followers(var: Any, readers: Any) -> Iterator[Any]:

@@ -68,6 +68,13 @@ def constant_of(expr: Any, lookup: Lookup) -> np.ndarray | None:
     return None if source is None else source.transpose(axes)
 
 
+def is_of_two_tensors(expr: Any, lookup: Lookup) -> bool:
+    """Whether an expression is a product of two tensors neither of which is constant."""
+    return operator_of(expr) == "relax.matmul" and not any(
+        is_constant(operand, lookup) for operand in expr.args
+    )
+
+
 def constant_like(values: np.ndarray) -> Any:
     """A constant of the values' own type: of float64 ``relax.const`` makes float32."""
     return relax.const(np.ascontiguousarray(values), str(values.dtype))

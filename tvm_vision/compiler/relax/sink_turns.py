@@ -27,6 +27,7 @@ from .rewriting import (
     constant_like,
     constant_of,
     is_constant,
+    is_of_two_tensors,
     resolve,
     rewritten,
 )
@@ -67,12 +68,6 @@ def _turned_product(value: Any, orders: Collection[Order], lookup: Lookup) -> Or
     return order
 
 
-def _is_of_two_tensors(value: Any, lookup: Lookup) -> bool:
-    return operator_of(value) == "relax.matmul" and not any(
-        is_constant(operand, lookup) for operand in value.args
-    )
-
-
 @dataclass(frozen=True)
 class _Reads:
     """In which orders the variables of a function are read, by those; none for being read as they
@@ -95,7 +90,7 @@ class _Reads:
         for var, value in [*bound, (None, resolve(result, lookup))][::-1]:
             if var is None:
                 operands = value.fields if isinstance(value, relax.Tuple) else [value]
-            elif operator_of(value) not in ("", *VIEWS) and not _is_of_two_tensors(value, lookup):
+            elif operator_of(value) not in ("", *VIEWS) and not is_of_two_tensors(value, lookup):
                 operands = value.args
             else:
                 continue
