@@ -86,7 +86,7 @@ class CompileOptions:
         ("auto", "branch", "select"),
         "loads under a condition on GPUs, branch: passed over; select: made at a valid index "
         "instead, without a branch; auto: select on integrated GPUs, AMD's and Intel's cards, and "
-        "where the driver needs it",
+        "where the driver needs it, and elsewhere for depthwise convolutions and pools",
     )
     packed_fp16: str = _option(
         "auto",

@@ -52,6 +52,7 @@ class TargetLimits:
         dp4a: whether one instruction adds up the products of four bytes.
         tensors: most tensors of a kernel, inputs and results.
         selects_loads: whether guarded loads do without branches.
+        selects_window_loads: whether those of windows do, of which a thread has many.
         wide_subgroup: lanes of the subgroups that kernels of few registers are compiled for; 0
             leaves it to the driver.
         device: what estimates take the device for.
@@ -69,6 +70,7 @@ class TargetLimits:
     coopmat_subtiles: bool = True
     tensors: int = FEW_TENSORS
     selects_loads: bool = False
+    selects_window_loads: bool = False
     wide_subgroup: int = 0
     device: DeviceModel = UNKNOWN
 
@@ -113,6 +115,7 @@ class TargetLimits:
                 options.guarded_loads == "auto"
                 and (device.selects_loads or FEW_BRANCHES in target.keys)
             ),
+            selects_window_loads=options.guarded_loads == "auto" and device.selects_window_loads,
             wide_subgroup=subgroup if options.wide_subgroups and device.wide_subgroups else 0,
             device=device,
         )

@@ -88,6 +88,7 @@ class Template:
             the schedule where it had to begin another one.
         few_registers: whether threads keep few values, so that wide subgroups have room for all.
         takes: whether there are any candidates, where that is quicker to say.
+        windows: whether a thread sums up a window of its own, most of whose loads are guarded.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Template:
     apply: Callable[[Schedule, TargetLimits, Any], Schedule | None]
     few_registers: bool = False
     takes: Callable[[Any, TargetLimits], bool] | None = None
+    windows: bool = False
 
     def offers(self, function: tirx.PrimFunc, limits: TargetLimits) -> bool:
         """Whether there are candidates for a function."""
@@ -127,7 +129,7 @@ class Template:
         fresh = function if isinstance(function, FreshSchedule) else FreshSchedule(function)
         schedule = fresh.begun()
         schedule = self.apply(schedule, limits, parameters) or schedule
-        return marked(schedule, limits, self.few_registers)
+        return marked(schedule, limits, self.few_registers, self.windows)
 
 
 # In the order in which they are tried where nothing was chosen.
@@ -201,6 +203,7 @@ TEMPLATES: dict[str, Template] = {
             window.candidates,
             window.schedule_window,
             few_registers=True,
+            windows=True,
         ),
         Template(
             trace.TRACE, trace.TraceSteps, trace.shape_of, trace.candidates, trace.schedule_trace
@@ -345,7 +348,9 @@ def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: ScheduleConfi
         raise NotThisKind(f"{choice.template} does not fit: {str(error).strip()[:200]}") from error
 
 
-def marked(schedule: Schedule, limits: TargetLimits, few_registers: bool = False) -> tirx.PrimFunc:
+def marked(
+    schedule: Schedule, limits: TargetLimits, few_registers: bool = False, windows: bool = False
+) -> tirx.PrimFunc:
     """The scheduled function, marked as such, and for the code generator.
 
     Raises:
@@ -356,7 +361,8 @@ def marked(schedule: Schedule, limits: TargetLimits, few_registers: bool = False
         raise NotThisKind(f"leaves {', '.join(left)} without threads")
     if missed := unwritten(function):
         raise NotThisKind(f"leaves parts of {', '.join(missed)} unwritten")
-    marks = {SELECT_LOADS: 1} if limits.selects_loads else {}
+    selects = limits.selects_loads or (windows and limits.selects_window_loads)
+    marks = {SELECT_LOADS: 1} if selects else {}
     if few_registers and limits.wide_subgroup:
         marks[SUBGROUP] = limits.wide_subgroup
     return with_marks(function, marks).with_attr("tirx.is_scheduled", True)

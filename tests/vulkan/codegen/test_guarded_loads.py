@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx.helper import make_node
 from tvm.script import tirx as T
 
 from support import lowering
 from support.compiled import executor_of
 from support.networks import NETWORKS
+from support.onnx_models import make_model
 from support.quantized_networks import Quantized
 from tvm_vision import vulkan
 from tvm_vision.compiler import compile_model
@@ -22,6 +24,7 @@ from tvm_vision.vulkan.codegen.glsl import analysis, guards
 
 # A buffer's element or a constant, the former at an index that does not depend on the condition.
 BRANCH = re.compile(r"\? \w+\[[^?;]*\] : [\w(]*-?[\d.]+\)?;")
+MADE = ("depthwise", "dense")
 INDEX = re.compile(r"const int (at\w*) = (\w+) \? (\w+) : 0;")
 
 
@@ -77,6 +80,36 @@ def test_int8_computes_the_same() -> None:
     assert INDEX.search(source(made[1]))
     for one, other in zip(*(outputs(each, x=image) for each in made), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def of_a_discrete_gpu(how: str) -> dict[str, str]:
+    """Shaders of a depthwise convolution and of one that is none, both with padding."""
+    noise = np.random.default_rng(0)
+    weights = [
+        ("a", noise.standard_normal((16, 1, 5, 5), "float32")),
+        ("b", noise.standard_normal((7, 16, 3, 3), "float32")),
+    ]
+    nodes = [
+        make_node("Conv", ["x", "a"], ["y"], group=16, pads=[2, 2, 2, 2]),
+        make_node("Conv", ["y", "b"], ["z"], pads=[1, 1, 1, 1]),
+    ]
+    model = make_model(nodes, [("x", [1, 16, 19, 21])], [("z", None)], weights)
+    module, signature = import_onnx(model)
+    target = {"kind": "vulkan", "device_type": "discrete", "thread_warp_size": 32}
+    made = compile_model(
+        module, signature, target={**lowering.ALL_FEATURES, **target}, guarded_loads=how
+    )
+    texts = source(made).split("#version")
+    (depthwise,) = (text for text in texts if "// conv2d_kernel" in text)
+    (dense,) = (text for text in texts if "// conv2d1_kernel" in text)
+    return {"depthwise": depthwise, "dense": dense}
+
+
+def test_windows_alone_select_where_that_was_measured() -> None:
+    """On a discrete GPU: elsewhere it gains nothing there, and concatenations lose."""
+    for how, selecting in (("auto", {"depthwise"}), ("branch", set()), ("select", {*MADE})):
+        texts = of_a_discrete_gpu(how)
+        assert {name for name, text in texts.items() if INDEX.search(text)} == selecting
 
 
 @T.prim_func(s_tir=True)

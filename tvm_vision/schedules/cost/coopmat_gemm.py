@@ -106,6 +106,7 @@ SIZES_N = (16, 32, 64, 128)
 STEPS = (16, 32, 64)  # length along k of a group of subgroups in one tile
 SPLITS = (1, 2, 4)
 LEAST_SUBTILED = 64 * 128  # elements of C, from which on its sums take much of shared memory
+LARGE = 128 * 128  # elements of C of tiles that take longer than by all other costs
 
 
 def default(shape: Product, limits: TargetLimits) -> CoopmatTile | None:
@@ -223,6 +224,8 @@ def cycles(tile: CoopmatTile, shape: Product, device: DeviceModel) -> float:
     alone = waves * (up(shape.k // tile.split_k, tile.k) * step + end)
     if tile.subtiles:
         alone *= costs.subtiles_split_k if tile.split_k > 1 else costs.subtiles
+    if tile.m * tile.n >= LARGE:
+        alone *= costs.large
     return split_k_cycles(alone, results, tile.split_k, device.split_k)
 
 

@@ -138,6 +138,7 @@ class DeviceModel:
         rates: of the whole device; None where it makes no sense to compare kernels by them.
         gemm, coopmat, direct_conv, split_k: cycles of the tile models.
         selects_loads: loads under a condition are faster without a branch.
+        selects_window_loads: those of windows are, of which a thread has many.
         packed_fp16: two values of fp16 are multiplied and added like one of float32.
         pick: cycles of a scheduler to find neighbours in one of several tensors, for each but the
             first; where products are not those of ``PipelineCosts``, which have their own.
@@ -160,6 +161,7 @@ class DeviceModel:
     direct_conv: DirectConvCosts | MatrixPipelineCosts
     split_k: SplitKCosts
     selects_loads: bool = False
+    selects_window_loads: bool = False
     packed_fp16: bool = False
     pick: float = 90.0
     wide_subgroups: bool = False
@@ -281,6 +283,9 @@ COOPMAT = CoopmatCosts(
     # of the products that was held out, too, these are the best of 24 pairs.
     subtiles=0.8,
     subtiles_split_k=1.2,
+    # Chosen by 119 timings of 5 products and 856 of 10 others, which 1.05 to 1.3 fit alike
+    # (benchmarks/schedules.md, "Large tiles").
+    large=1.15,
 )
 # Eight of them fitted to 70 timings of 45 kernels on an H200, many tiles of three layers and one of
 # others (benchmarks/schedules.md, "Convolutions out of a halo"). Not fitted: units, and ``wait``
@@ -324,6 +329,7 @@ DISCRETE = DeviceModel(
     coopmat=COOPMAT,
     direct_conv=DIRECT_CONV,
     split_k=SPLIT_K,
+    selects_window_loads=True,
     cuts_sums=True,
     attends_plainly=True,
 )

@@ -146,6 +146,7 @@ class CoopmatCosts:
         output: to write one output of a thread.
         subtiles: of a tile with subtiles over what all this makes of it, a ratio.
         subtiles_split_k: and where workgroups share its sum.
+        large: of a tile of coopmat_gemm.LARGE elements or more besides, a ratio.
     """
 
     units: Units | None
@@ -158,6 +159,7 @@ class CoopmatCosts:
     output: float
     subtiles: float
     subtiles_split_k: float
+    large: float
 
 
 @dataclass(frozen=True)
