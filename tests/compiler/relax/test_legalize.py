@@ -22,19 +22,20 @@ GPU = {"kind": "vulkan", "max_threads_per_block": 256, "max_shared_memory_per_bl
 IMAGE = np.random.default_rng(4).integers(0, 4, (2, 7, 5, 6)).astype("float32")
 
 
-def shader(last: str | None) -> str:
+def shader(last: str | None, **options: Any) -> str:
     def network(builder: relax.BlockBuilder, x: Any) -> Any:
         places = builder.emit(OP.argmax(x, 1))
         return OP.astype(places, last) if last else places
 
     module, signature = module_of(network, IMAGE.shape)
-    made = compile_model(module, signature, target=Target(GPU, host="llvm"))
+    made = compile_model(module, signature, target=Target(GPU, host="llvm"), **options)
     return made.library.source()
 
 
+@pytest.mark.parametrize("loads", ["branch", "select"])
 @pytest.mark.parametrize("last", ["int32", "uint8", "float32"])
-def test_no_int64_where_the_network_ends_in_another_type(last: str) -> None:
-    assert "int64" not in shader(last)
+def test_no_int64_where_the_network_ends_in_another_type(last: str, loads: str) -> None:
+    assert "int64" not in shader(last, guarded_loads=loads)
 
 
 def test_an_int64_result_is_int64_where_it_is_stored_alone() -> None:

@@ -398,7 +398,6 @@ class ExpressionPrinter(NarrowingPrinter):
             text = self.scalar(self.to_32_bits(expression))
             name = self.temporary(text, INT32, var.name)
             self.narrow_names[handle(var)] = name
-            self.requirements.value(INT64)
             self.variables[handle(var)] = Value(INT64, [Code(f"int64_t({name})")])
             return
         value = self.visit(expression)
