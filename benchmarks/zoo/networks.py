@@ -74,9 +74,10 @@ class Network:
                 mean, variance = part.running_mean, part.running_var
                 mean.copy_(0.05 * torch.randn(mean.shape, generator=random))
                 variance.copy_(0.75 + 0.5 * torch.rand(variance.shape, generator=random))
-            # Heads that begin with zeros would hide whatever comes before them.
-            if isinstance(part, torch.nn.Linear) and not part.weight.any():
-                part.weight.data = 0.02 * torch.randn(part.weight.shape, generator=random)
+        # Heads and gains that begin with zeros would hide whatever they multiply.
+        for name, parameter in module.named_parameters():
+            if not name.endswith("bias") and not parameter.any():
+                parameter.data = 0.02 * torch.randn(parameter.shape, generator=random)
         return module.eval()
 
     def export(self, path: Path) -> None:

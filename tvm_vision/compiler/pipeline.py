@@ -25,7 +25,7 @@ from tvm.target import Target
 
 from ..freed_memory import FreedMemory
 from ..options import CompileOptions
-from ..schedules import Chooser, TargetLimits
+from ..schedules import TEMPLATES, Chooser, TargetLimits, schedule_function
 from ..schedules.gpu import attention, plain_attention, reduction
 from ..tvm_compat.kept_types import keep_types
 from ..tvm_compat.llvm_functions import exact_functions
@@ -47,6 +47,7 @@ from .precision.convert_fp16 import to_fp16
 from .precision.mixed_precision_search import Part, fp32_roots
 from .relax.attention import fused_attention
 from .relax.common_shapes import in_common_shapes
+from .relax.ends_of_sums import join_ends_of_sums
 from .relax.fold_constants import fold_constants, fold_moves
 from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
@@ -264,6 +265,14 @@ def _join_rows(network: Compilation) -> None:
     )
 
 
+def _join_ends_of_sums(network: Compilation) -> None:
+    def fits(function: Any) -> bool:
+        return schedule_function(function, network.limits)[1] in TEMPLATES
+
+    network.module, joined = join_ends_of_sums(network.module, network.limits.tensors, fits)
+    network.joined = {**network.joined, **joined}
+
+
 def _fuse(network: Compilation) -> None:
     network.module, network.nodes = fuse(network.module, network.limits.tensors, network.joined)
 
@@ -418,6 +427,7 @@ PHASES: tuple[Phase, ...] = (
           lambda n: n.options.concat_in_place),
     Phase("whole_rows", RELAX, _join_rows, 3,
           lambda n: n.on_gpu and n.options.whole_rows),
+    Phase("ends_of_sums", RELAX, _join_ends_of_sums, 3, lambda n: n.on_gpu),
     Phase("fuse", RELAX, _fuse, 2),
     Phase("fuse_tir", RELAX, _fuse_tir, 2),
     # Kernels over tensors.

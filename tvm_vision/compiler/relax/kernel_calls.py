@@ -8,9 +8,10 @@ from typing import Any
 from tvm import ir, relax, tirx
 
 # How TVM's fusion sees a function (its attribute op_pattern), by TVM's names: up to injective ones
-# it joins them to each other; out-fusable ones (sums, pools) take in what follows them element by
-# element, up to broadcasts; opaque ones stay alone.
-ELEMENTWISE, BROADCAST, INJECTIVE, OUT_FUSABLE, OPAQUE = 0, 1, 2, 4, 8
+# it joins them to each other; reductions (sums, maxima) take in what is before them; out-fusable
+# ones (products, means, pools) take in what follows them element by element, up to broadcasts;
+# opaque ones stay alone.
+ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, OUT_FUSABLE, OPAQUE = 0, 1, 2, 3, 4, 8
 
 
 class KernelCalls:

@@ -20,26 +20,16 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
-from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_vision.schedules.common import constant_integer
 
 from .cancelling import cancelling
-from .kernel_calls import (
-    BROADCAST,
-    INJECTIVE,
-    OUT_FUSABLE,
-    KernelCalls,
-    bindings_of,
-    is_kernel_call,
-    patterns_of,
-)
-from .node_names import Nodes, node_of
+from .join_calls import Group, join_calls, read_by
+from .kernel_calls import BROADCAST, INJECTIVE, KernelCalls, bindings_of, patterns_of
+from .node_names import Nodes
 from .operators import fixed_shape, without_ones
 
 Shape = tuple[int, ...]
-# Calls and what they are bound to, in order.
-Group = list[tuple[Any, relax.Call]]
 _NAME = "whole_rows"
 
 
@@ -80,20 +70,7 @@ def join_rows(
         worth: whether rows are worth it.
         fits: whether there is a schedule for a function; what has none stays as it is.
     """
-    groups = _groups(mod, most_tensors, worth)
-    while groups:
-        joined, calls = _joined(mod, groups)
-        fitting = {gv for gv in {call.args[0] for _, call in calls} if fits(joined[gv])}
-        kept = [
-            group for group, (_, call) in zip(groups, calls, strict=True) if call.args[0] in fitting
-        ]
-        if len(kept) == len(groups):
-            return joined, {
-                str(var.name): list(dict.fromkeys(node_of(*each) for each in group))
-                for group, (var, _) in zip(groups, calls, strict=True)
-            }
-        groups = kept
-    return mod, {}
+    return join_calls(mod, _groups(mod, most_tensors, worth), _NAME, fits)
 
 
 class _Calls:
@@ -133,7 +110,7 @@ class _Calls:
 
     def tensors(self, group: Collection[Any]) -> int:
         """What one function of some calls reads and writes."""
-        return 1 + len(_read([self.of[var] for var in group], group))
+        return 1 + len(read_by([self.of[var] for var in group], group))
 
     def again(self, group: Collection[Any]) -> bool:
         """Whether what a sum reads, or what that is made of in a group, is read there once more,
@@ -270,73 +247,3 @@ def _shape(of: Any) -> Shape | None:
     extents = [constant_integer(extent) for extent in getattr(of, "shape", None) or ()]
     known = hasattr(of, "shape") and None not in extents
     return tuple(extent for extent in extents if extent is not None) if known else None
-
-
-def _read(calls: Collection[Any], group: Collection[Any]) -> list[Any]:
-    """The variables and constants that some calls read and none of a group makes."""
-    found: list[Any] = []
-    for call in calls:
-        for field in call.args[1].fields:
-            if field not in group and not any(field.same_as(other) for other in found):
-                found.append(field)
-    return found
-
-
-def _joined(
-    mod: tvm.IRModule, groups: list[Group]
-) -> tuple[tvm.IRModule, list[tuple[Any, relax.Call]]]:
-    """``main`` with groups of calls as one each, and these, with what they are bound to."""
-    others = {gv.name_hint for gv in mod.get_global_vars()}
-    joiner = _Joiner(mod)
-    main = mod.get_global_var("main")
-    joiner.builder_.update_func(main, joiner.joined(mod[main], groups))
-    mod = relax.transform.FuseTIR()(joiner.builder_.get())
-    made = [
-        (var, value)
-        for var, value in bindings_of(mod["main"])
-        if is_kernel_call(value) and value.args[0].name_hint not in others
-    ]
-    for gv in {call.args[0] for _, call in made}:
-        mod.update_func(gv, mod[gv].with_attr("op_pattern", OUT_FUSABLE))
-    return mod, made
-
-
-@mutator
-class _Joiner(PyExprMutator):
-    def joined(self, main: relax.Function, groups: list[Group]) -> relax.Function:
-        self._ends = {group[-1][0]: group for group in groups}
-        self._inside = {var for group in groups for var, _ in group[:-1]}
-        return self.visit_expr(main)
-
-    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
-        var = binding.var
-        if var in self._ends:
-            call = self._call(self._ends[var])
-            inside = isinstance(var, relax.DataflowVar)
-            emit = self.builder_.emit if inside else self.builder_.emit_output
-            # Of a name of its own: several calls may be named after one node.
-            self.set_var_remap(var, emit(call, f"{_NAME}_{list(self._ends).index(var)}"))
-        elif var not in self._inside:
-            super().visit_var_binding_(binding)
-
-    def _call(self, group: Group) -> relax.Call:
-        read = _read([call for _, call in group], {var for var, _ in group})
-        params = [relax.Var(f"p{number}", field.ty) for number, field in enumerate(read)]
-        inside = list(zip(read, params, strict=True))
-        builder = relax.BlockBuilder()
-        with builder.function(_NAME, params):
-            with builder.dataflow():
-                for var, call in group:
-                    fields = [
-                        next(new for old, new in inside if field.same_as(old))
-                        for field in call.args[1].fields
-                    ]
-                    arguments = [call.args[0], relax.Tuple(fields)]
-                    emit = builder.emit_output if var is group[-1][0] else builder.emit
-                    made = emit(relax.Call(call.op, arguments, call.attrs, call.ty_args))
-                    inside.append((var, made))
-            builder.emit_func_output(made)
-        function = builder.get()[_NAME].without_attr("global_symbol").with_attr("Primitive", True)
-        names = [str(call.args[0].name_hint) for _, call in group]
-        gv = self.builder_.add_func(function, "_".join(["fused", *names]))
-        return relax.Call(gv, [self.visit_expr(field) for field in read])
