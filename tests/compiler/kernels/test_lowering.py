@@ -47,3 +47,15 @@ def test_behind_a_product(function, precision, tmp_path):
     nodes = [make_node("MatMul", ["x", "w"], ["p"]), make_node(function, ["p"], ["y"])]
     (text,) = shaders(nodes, [("w", weights)], tmp_path, precision)
     assert_stores_vectors(text)
+
+
+def test_of_what_is_joined_and_turned(tmp_path):
+    """Whether a vector is of the first tensor or of the second holds for all of it."""
+    weights = [("shape", np.array([4, SIZE // 4, 2 * SIZE]))]
+    nodes = [
+        make_node("Abs", ["x"], ["a"]), make_node("Transpose", ["x"], ["b"]),
+        make_node("Concat", ["a", "b"], ["c"], axis=1), make_node("Reshape", ["c", "shape"], ["d"]),
+        make_node("Transpose", ["d"], ["y"], perm=[1, 0, 2]),
+    ]  # fmt: skip
+    for text in shaders(nodes, weights, tmp_path, "fp32"):
+        assert_stores_vectors(text)

@@ -9,6 +9,7 @@ from tvm import s_tir, tirx
 
 from ...schedules.iter_maps import with_true_maps
 from ..tir.argument_checks import merge_argument_checks
+from ..tir.lane_conditions import lane_conditions
 
 
 def lower(module: tvm.IRModule) -> tvm.IRModule:
@@ -33,6 +34,7 @@ def lower(module: tvm.IRModule) -> tvm.IRModule:
             tirx.transform.BF16ComputeLegalize(),
             tirx.transform.NarrowDataType(32),
             s_tir.transform.LoopPartition(),
+            lane_conditions,
             tirx.transform.VectorizeLoop(True),
             s_tir.transform.InjectVirtualThread(),
             s_tir.transform.InjectDoubleBuffer(),

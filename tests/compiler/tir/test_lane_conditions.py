@@ -1,0 +1,93 @@
+"""Conditions that are the same for all lanes: without the lane, and as true as with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.ir import prim
+
+from tvm_vision.compiler.tir.lane_conditions import without_lanes
+
+LANES = 4
+CONDITIONS = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def choosing(condition: Any) -> tirx.PrimFunc:
+    """Stores 1 where a condition of a place x and a lane v holds, and else 0."""
+    out = tirx.decl_buffer((64 * LANES,), "int32", "out")
+    x, v = tirx.Var("x", "int32"), tirx.Var("v", "int32")
+    value = tirx.if_then_else(condition(x, v), tirx.const(1, "int32"), tirx.const(0, "int32"))
+    store = tirx.BufferStore(out, value, [x * LANES + v])
+    body: Any = tirx.For(v, 0, LANES, tirx.ForKind.VECTORIZED, store)
+    body = tirx.For(x, 0, 64, tirx.ForKind.SERIAL, body)
+    return tirx.PrimFunc([out], body).with_attr("global_symbol", "main")
+
+
+def names_lane(function: tirx.PrimFunc) -> bool:
+    found: list[Any] = []
+    kinds = (prim.LT, prim.LE, prim.GT, prim.GE)
+
+    def see(condition: Any) -> None:
+        tvm_ffi.structural_walk(condition, (ir.Var, found.append))
+
+    tvm_ffi.structural_walk(function.body, (kinds, see))
+    return any(variable.name == "v" for variable in found)
+
+
+def values(function: tirx.PrimFunc) -> np.ndarray:
+    built = tvm.compile(function, target="llvm")
+    out = tvm.runtime.empty((64 * LANES,), "int32")
+    built(out)
+    return out.numpy()
+
+
+@pytest.mark.parametrize("sign", CONDITIONS)
+@pytest.mark.parametrize("bound", range(90, 108))
+@pytest.mark.parametrize("order", ["lane first", "bound first"])
+def test_as_true_as_before(sign: str, bound: int, order: str) -> None:
+    def condition(x: Any, v: Any) -> Any:
+        sides = (x * LANES + v, tirx.const(bound, "int32"))
+        return CONDITIONS[sign](*(sides if order == "lane first" else sides[::-1]))
+
+    function = choosing(condition)
+    changed = without_lanes(function)
+    np.testing.assert_array_equal(values(changed), values(function))
+    together = [set(each) for each in values(function).reshape(-1, LANES)]
+    assert names_lane(changed) == any(len(each) > 1 for each in together)
+
+
+def test_what_differs_from_lane_to_lane_stays() -> None:
+    function = choosing(lambda x, v: x * 3 + v * 2 < 40)
+    assert tvm_ffi.structural_equal(without_lanes(function), function)
+
+
+@pytest.mark.parametrize("sign", CONDITIONS)
+def test_of_real_numbers_stay(sign: str) -> None:
+    """Of which there are some between a and a + 1."""
+
+    def condition(x: Any, v: Any) -> Any:
+        place = tirx.Cast("float32", x * LANES + v)
+        return CONDITIONS[sign](place, tirx.const(39.5, "float32"))
+
+    function = choosing(condition)
+    assert tvm_ffi.structural_equal(without_lanes(function), function)
+
+
+def test_terms_that_vectors_divide() -> None:
+    def condition(x: Any, v: Any) -> Any:
+        return tirx.all(x % 16 * LANES + v >= 24, tirx.floordiv(x, 4) * 12 + x % 3 * LANES + v < 96)
+
+    function = choosing(condition)
+    changed = without_lanes(function)
+    assert names_lane(function) and not names_lane(changed)
+    np.testing.assert_array_equal(values(changed), values(function))
