@@ -12,6 +12,7 @@ from tvm.s_tir import dlight
 from tvm.target import Target
 from tvm.tirx.build import split_host_device_mods
 
+from tvm_vision.compiler.kernels.lowering import lower
 from tvm_vision.vulkan.codegen import build, spirv
 from tvm_vision.vulkan.codegen.glsl.analysis import Analysis
 from tvm_vision.vulkan.codegen.glsl.kernel import LAUNCH_PARAMS, Shader
@@ -40,11 +41,11 @@ def target(**changes: Any) -> Target:
 
 
 def device_module(function: Any, on: Target) -> Any:
-    """What TVM passes to target.build.vulkan for a scheduled PrimFunc."""
+    """What is passed to target.build.vulkan for a scheduled PrimFunc of a network."""
     mod = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
     mod = tirx.transform.BindTarget(on.with_host(Target("llvm")))(mod)
-    pipeline, _, finalize = tirx.get_tir_pipeline("s_tir")
-    _, by_target = split_host_device_mods(pipeline(mod))
+    _, _, finalize = tirx.get_tir_pipeline("s_tir")
+    _, by_target = split_host_device_mods(lower(mod))
     (found,) = by_target.values()
     return finalize()(found)
 

@@ -83,6 +83,18 @@ def test_of_real_numbers_stay(sign: str) -> None:
     assert tvm_ffi.structural_equal(without_lanes(function), function)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_of_tensors_stay(dtype: str) -> None:
+    """Of the largest number of a type there is none more by one."""
+    of = tirx.decl_buffer((64 * LANES,), dtype, "of")
+
+    def condition(x: Any, v: Any) -> Any:
+        return tirx.BufferLoad(of, [x * LANES + v]) <= tirx.const(100, dtype)
+
+    function = choosing(condition)
+    assert tvm_ffi.structural_equal(without_lanes(function), function)
+
+
 def test_terms_that_vectors_divide() -> None:
     def condition(x: Any, v: Any) -> Any:
         return tirx.all(x % 16 * LANES + v >= 24, tirx.floordiv(x, 4) * 12 + x % 3 * LANES + v < 96)

@@ -8,6 +8,7 @@ import tvm
 from tvm import s_tir, tirx
 
 from ...schedules.iter_maps import with_true_maps
+from ...vulkan.codegen.vector_forms import vector_forms
 from ..tir.argument_checks import merge_argument_checks
 from ..tir.lane_conditions import lane_conditions
 
@@ -62,4 +63,4 @@ def lower(module: tvm.IRModule) -> tvm.IRModule:
             tirx.transform.FP8StorageLegalize(),
             tirx.transform.BF16StorageLegalize(),
         ]
-    )(module)
+    )(vector_forms(module))

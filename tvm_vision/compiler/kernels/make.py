@@ -26,7 +26,6 @@ from ...schedules import (
     schedule_module,
 )
 from ...vulkan.codegen import build as shader_build
-from ...vulkan.codegen.vector_forms import vector_forms
 from ..target import host_of
 from ..tir.prescheduled import finish_prescheduled
 from .code import KernelCode, KernelShader, Workspace
@@ -100,7 +99,7 @@ def _code_of(
     host_target = host_of(target)
     _, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
     module = tirx.transform.BindTarget(target.with_host(host_target))(module)
-    host, devices = split_host_device_mods(lower(vector_forms(module)))
+    host, devices = split_host_device_mods(lower(module))
     if devices:
         host_target = _quick(host_target)
     shaders: dict[str, list[KernelShader]] = {}

@@ -18,6 +18,7 @@ from tvm.ir import prim
 from .functions import in_each_function
 
 _CONDITIONS = (prim.LT, prim.LE, prim.GT, prim.GE)
+_INDICES = ("int32", "int64")
 
 
 @tvm.transform.module_pass(opt_level=0, name="tvm_vision.LaneConditions")
@@ -49,7 +50,7 @@ def _in_loop(loop: Any) -> Any:
         return any(loop.loop_var.same_as(variable) for variable in found)
 
     def simpler(condition: Any) -> Any:
-        if not names_lane(condition) or "int" not in str(condition.a.ty.dtype):
+        if not names_lane(condition) or not _is_of_places(condition):
             return condition
         forms = map(analyzer.simplify, _forms(condition))
         return next((form for form in forms if not names_lane(form)), condition)
@@ -59,6 +60,14 @@ def _in_loop(loop: Any) -> Any:
         loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding,
         loop.annotations, loop.step,
     )  # fmt: skip
+
+
+def _is_of_places(condition: Any) -> bool:
+    """Whether a condition compares indices: numbers of a tensor may be the largest of their type,
+    and of real ones there are some between a and a + 1."""
+    loads: list[Any] = []
+    tvm_ffi.structural_walk(condition, (ir.TensorLoad, loads.append))
+    return not loads and str(condition.a.ty.dtype) in _INDICES
 
 
 def _forms(condition: Any) -> list[Any]:
