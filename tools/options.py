@@ -508,7 +508,8 @@ def timing_options(*, repeat: int, warmup: int = 3) -> Decorator:
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         command = click.option(
             "--warmup", type=click.IntRange(min=0), default=warmup, show_default=True,
-            help="Runs before the first measurement.",
+            help="Runs before the first measurement, a quarter of a second of them at least unless "
+            "at a rate; 0 for none.",
         )(command)  # fmt: skip
         command = click.option(
             "--number", type=click.IntRange(min=1), default=1, show_default=True,

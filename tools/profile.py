@@ -45,8 +45,9 @@ MAX_CHANGES = 30
 @input_options
 @click.option("--repeat", type=click.IntRange(min=1), default=30, show_default=True, help="Frames.")
 @click.option(
-    "--warmup", type=click.IntRange(min=0), default=5, show_default=True, help="Frames before."
-)
+    "--warmup", type=click.IntRange(min=0), default=5, show_default=True,
+    help="Frames before, a quarter of a second of them at least unless at a rate; 0 for none.",
+)  # fmt: skip
 @rate_option()
 @click.option(
     "--per-layer-error",

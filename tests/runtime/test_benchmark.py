@@ -50,6 +50,24 @@ def test_a_slow_device_is_measured_less_often(seconds, runs, taken):
     assert (len(seen) - len(found.seconds), len(found.seconds)) == (runs, taken)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "warmup", "rate", "runs"),
+    [(0.01, 3, 0.0, 25), (0.1, 5, 0.0, 5), (0.01, 0, 0.0, 0), (0.01, 3, 10.0, 3)],
+)
+def test_a_device_that_was_idle_works_for_a_while(seconds, warmup, rate, runs):
+    """Before it is measured, if it is to be warm at all, and not where it rests between frames."""
+    time, seen = Time(), []
+
+    def run():
+        seen.append(time.now)
+        time.work(seconds)
+
+    measure(
+        run, repeat=4, warmup=warmup, rate=rate, warm_seconds=0.245, clock=time, sleep=time.sleep
+    )
+    assert len(seen) == runs + 4
+
+
 def test_a_pace_waits_for_its_turn_and_does_not_hurry_after_a_late_one():
     time = Time()
     pace = Pace(4.0, time, time.sleep)

@@ -15,6 +15,9 @@ from ..errors import InputError
 ROUNDS = 5
 # Measurements that are taken however long they take.
 LEAST = 3
+# How long a device works before it is measured: one that was idle clocks low at first, an H200 at
+# 345 MHz of 1,980, and takes five times as long.
+WARM_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,11 @@ class Pace:
         self._clock, self._sleep = clock, sleep
         self._next = -math.inf
 
+    @property
+    def limits(self) -> bool:
+        """Whether there is a rate."""
+        return self._period > 0
+
     def wait(self) -> None:
         """Returns when it may begin; who is late begins at once, and is not hurried afterwards."""
         if not self._period:
@@ -101,6 +109,28 @@ class Pace:
         self._next = max(now, self._next) + self._period
 
 
+def warm_up(
+    run: Callable[[], object],
+    runs: int,
+    pace: Pace,
+    seconds: float = WARM_SECONDS,
+    clock: Callable[[], float] = time.perf_counter,
+    enough: Callable[[], bool] = lambda: False,
+) -> None:
+    """Runs before a measurement: as many as asked for, and without a rate for so long at least.
+
+    runs: 0 for none, however long. enough: asked after each; the last one where it says so.
+    """
+    began = clock() if seconds else 0.0
+    done = 0
+    while done < runs or (runs and seconds and not pace.limits and clock() - began < seconds):
+        if done and enough():
+            break
+        pace.wait()
+        run()
+        done += 1
+
+
 def measure(
     run: Callable[[], object],
     *,
@@ -109,6 +139,7 @@ def measure(
     warmup: int = 1,
     rate: float = 0.0,
     most_seconds: float = math.inf,
+    warm_seconds: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], object] = time.sleep,
 ) -> BenchmarkResult:
@@ -117,7 +148,8 @@ def measure(
     repeat: measurements; number: runs in each; warmup: runs before, not measured (the first ones
     allocate, record and raise the clock rates); rate: measurements, and runs before, that begin in
     a second, 0 for one after the other; most_seconds: when this is over, what runs is the last
-    (LEAST measurements are taken all the same, and a tenth of it goes to the runs before).
+    (LEAST measurements are taken all the same, and a tenth of it goes to the runs before);
+    warm_seconds: how long runs before take at least, without a rate.
 
     Raises InputError for repeat or number below 1, warmup below 0, or a rate that is none.
     """
@@ -131,11 +163,7 @@ def measure(
     def over(share: float) -> bool:
         return limited and clock() - began > share * most_seconds
 
-    for done in range(warmup):
-        if done and over(0.1):
-            break
-        pace.wait()
-        run()
+    warm_up(run, warmup, pace, warm_seconds, clock, lambda: over(0.1))
     times: list[float] = []
     for _ in range(repeat):
         if len(times) >= LEAST and over(1.0):

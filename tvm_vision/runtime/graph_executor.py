@@ -22,7 +22,7 @@ from ..devices.difference import difference
 from ..error_lines import no_attribute
 from ..errors import InputError, PackageError
 from ..tvm_compat.ffi import tvm_ffi
-from .benchmark import BenchmarkResult, Pace, measure
+from .benchmark import WARM_SECONDS, BenchmarkResult, Pace, measure, warm_up
 from .other_names import OF_EXECUTORS
 from .profiler import KernelInfo, ProfileReport, kernel_infos, summarise
 from .recovery import Losses
@@ -276,13 +276,14 @@ class GraphExecutor:
     ) -> BenchmarkResult:
         """Time whole frames by the host's clock: ``repeat`` times the mean of ``number`` runs.
 
+        warmup: runs before, a quarter of a second of them at least without a rate; 0 for none.
         rate: measurements that begin in a second, as frames of a camera do; 0 for one after the
         other. most_seconds: fewer are taken where it is over. Inputs must be set. Raises InputError
         for counts below 1 (``warmup``, ``rate``: below 0).
         """
         return measure(
             self.run, repeat=repeat, number=number, warmup=warmup, rate=rate,
-            most_seconds=most_seconds,
+            most_seconds=most_seconds, warm_seconds=WARM_SECONDS,
         )  # fmt: skip
 
     def profile(self, repeat: int = 30, warmup: int = 5, rate: float = 0.0) -> ProfileReport:
@@ -291,19 +292,21 @@ class GraphExecutor:
         The kernels are timed in a recording of its own, with a timestamp between any two; span,
         upload, read-back and wall time are of one frame without those. On the CPU the host's clock
         is read. Inputs must be set. rate: as of ``benchmark``; all recordings of a frame run at
-        once.
+        once. warmup: frames before, as of ``benchmark``.
         """
         if repeat < 1:
             raise InputError(f"a profile needs at least 1 run, found repeat={repeat}")
         pace = Pace(rate)
 
-        def sample() -> list[float]:
-            pace.wait()
+        def frame() -> list[float]:
             return list(self._invoke("profile"))
 
-        for _ in range(warmup):
-            sample()
-        samples = np.array([sample() for _ in range(repeat)], np.float64)
+        warm_up(frame, warmup, pace)
+        taken = []
+        for _ in range(repeat):
+            pace.wait()
+            taken.append(frame())
+        samples = np.array(taken, np.float64)
         return summarise(self._kernels(), samples, self._device_name(), self.device_description)
 
     def trace(self, frames: int = 3, inputs: Mapping[str, Value] | None = None) -> Trace:
