@@ -34,7 +34,8 @@ PRECISIONS = {OURS: ("fp32", "fp16", "int8"), "inductor": ("fp16",)}
 CONVERTED = (OURS, "ncnn")  # that need files of their own
 SLOW_TO_LOAD = "inductor"
 SETTINGS = Settings(runs=200, rounds=2, warm_seconds=0.1, round_seconds=0.12, answer_seconds=300.0)
-TOGETHER = 4  # networks whose engines load at the same time
+# Networks whose engines load at the same time, which takes PyTorch half a minute for few or many.
+TOGETHER = 10
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "2"}
 Tell = Callable[[str], object]
 
