@@ -49,8 +49,10 @@ def growth(package: Path, times: int, way: str, *others: Path) -> dict[str, int]
 
 def assert_flat(found: dict[str, int]) -> None:
     """Whatever the number of times: 15 libraries have 75 mappings, pipelines of 15 some 20 MiB."""
-    counts = ("descriptors", "threads", "objects", "mappings")
+    counts = ("descriptors", "threads", "objects")
     assert all(found[name] <= 0 for name in counts), found
+    # One library has five; beside a busy machine an allocator was seen to take one.
+    assert found["mappings"] < 5, found
     # Kibibytes. What a driver's threads hold moves by some hundred; what leaked was 7,700 and more.
     assert found["heap"] < 32 and found["memory"] < 1024, found
 
