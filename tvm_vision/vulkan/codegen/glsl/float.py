@@ -228,7 +228,7 @@ T tv_atan(T x) {
     t = (a - 1.0) / (a + 1.0);
   }
   T z = t * t;
-  return @isnan(x) ? x : @copysign(base + t * SERIES, x);
+  return @isnan(x) ? @nan(x) : @copysign(base + t * SERIES, x);
 }"""
 
 
@@ -264,7 +264,7 @@ float tv_erf(float x) {{
   float a = min(abs(x), 4.0), z = a * a;
   float far = 1.0 - exp({horner("a", LOG_ERFC)});
   float r = mix(far, a * {horner("z", ERF_NEAR)}, a < 1.0);
-  return @isnan(x) ? x : @copysign(r, x);
+  return @isnan(x) ? @nan(x) : @copysign(r, x);
 }}""",
     "exp10": SHARED["exp10"]
     .replace("LOG10_2_HIGH", "0.301025390625")
@@ -330,7 +330,7 @@ T tv_erf(T x) {{
   }} else {{
     r = T(1.0);
   }}
-  return @isnan(x) ? x : @copysign(r, x);
+  return @isnan(x) ? @nan(x) : @copysign(r, x);
 }}""",
     "exp10": SHARED["exp10"]
     .replace("LOG10_2_HIGH", "0.30102999560767785")
