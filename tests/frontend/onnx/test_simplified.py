@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx.helper import make_node
 
+from support.onnx_models import make_model
 from support.random_networks import random_network
 from tvm_vision.errors import UnsupportedModelError
 from tvm_vision.evaluate import Reference
@@ -45,3 +47,27 @@ def test_networks_of_chance_stay_what_they_are(first: int) -> None:
         for wanted, found in zip(expected, results(simple, image), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4, err_msg=f"seed {seed}")
     assert compared > TOGETHER // 2
+
+
+@pytest.mark.parametrize("pool", ["AveragePool", "MaxPool"])
+@pytest.mark.parametrize("own", [0, 1])
+@pytest.mark.parametrize("counted", [0, 1])
+@pytest.mark.parametrize("value", [0.0, -np.inf])
+def test_padding_before_windows(pool: str, own: int, counted: int, value: float) -> None:
+    """Of a mean's own padding nothing is counted, unless it says so; what is before it is."""
+    if pool == "AveragePool" and value:
+        pytest.skip("no mean of what is infinite")
+    options = {"count_include_pad": counted} if pool == "AveragePool" else {}
+    nodes = [
+        make_node("Pad", ["x", "around", "value"], ["p"]),
+        make_node(pool, ["p"], ["y"], kernel_shape=[3, 3], pads=[own] * 4, **options),
+    ]
+    around, number = np.array([0, 0, 1, 0, 0, 0, 1, 2]), np.array(value, np.float32)
+    model = make_model(
+        nodes, [("x", [1, 3, 7, 6])], [("y", None)], [("around", around), ("value", number)]
+    )
+    image = np.random.default_rng(0).standard_normal((1, 3, 7, 6), "float32") - 2
+    simple = simplified(*checked_onnx(model, {}))
+    assert simple is not None
+    for wanted, found in zip(results(model, image), results(simple, image), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
