@@ -216,6 +216,8 @@ T tv_NAME(T x) {
   return (q & 2) == 0 ? s : -s;
 }"""
 
+# What is no number gives another one, not itself: of a choice between x and what takes the sign of
+# x, LLVM makes instructions of AVX-512 that lose bits (llvmpipe of Mesa 22.3 and 26.1).
 _ATAN = """
 T tv_atan(T x) {
   T a = abs(x);
