@@ -10,56 +10,103 @@ from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from .cancelling import cancelling
-from .kernel_calls import OUT_FUSABLE, bindings_of, is_kernel_call
+from .kernel_calls import (
+    OUT_FUSABLE,
+    KernelCalls,
+    bindings_of,
+    is_kernel_call,
+    patterns_of,
+)
 from .node_names import Nodes, node_of
 
 # Calls and what they are bound to, in order.
 Group = list[tuple[Any, relax.Call]]
 
 
+class Calls:
+    """The calls of ``main``, and who reads their results.
+
+    Attributes:
+        bound: (variable, call) of each, in order.
+        of: variable -> its call, and ``order`` -> its place among them.
+        sources: variable -> the variables that its call reads.
+        readers: variable -> the variables of whatever reads it; None for a result of ``main``.
+        patterns: variable -> how TVM's fusion sees what is called.
+        apart: of the variables of sums that take back another one, these others.
+    """
+
+    def __init__(self, mod: tvm.IRModule) -> None:
+        functions = {gv: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+        patterns = patterns_of(functions)
+        self.bound = KernelCalls(mod["main"]).bound
+        self.of = dict(self.bound)
+        self.order = {var: place for place, (var, _) in enumerate(self.bound)}
+        self.sources = {var: list(relax.analysis.free_vars(call)) for var, call in self.bound}
+        self.readers: dict[Any, set[Any]] = {}
+        for var, value in bindings_of(mod["main"]):
+            for used in relax.analysis.free_vars(value):
+                self.readers.setdefault(used, set()).add(var)
+        for used in relax.analysis.free_vars(mod["main"].body.body):
+            self.readers.setdefault(used, set()).add(None)
+        self.patterns = {var: patterns[call.args[0]] for var, call in self.bound}
+        self.apart = cancelling(mod)
+
+    def tensors(self, group: Collection[Any]) -> int:
+        """What one function of some calls reads and writes."""
+        return 1 + len(_read_by([self.of[var] for var in group], group))
+
+    def group(self, members: Collection[Any]) -> Group:
+        """The calls of some variables, in order."""
+        return [(var, self.of[var]) for var in sorted(members, key=self.order.__getitem__)]
+
+
 def join_calls(
-    mod: tvm.IRModule, groups: list[Group], name: str, fits: Callable[[tirx.PrimFunc], bool]
-) -> tuple[tvm.IRModule, Nodes]:
+    mod: tvm.IRModule, calls: Calls, groups: list[Group], name: str,
+    fits: Callable[[tirx.PrimFunc], bool],
+) -> tuple[tvm.IRModule, Nodes]:  # fmt: skip
     """``main`` with groups of calls as one call each, and the nodes of the model in each of these.
 
     What follows such a call element by element may become one kernel with it. So none ends with a
     sum that what follows takes back: fusion would not see it.
 
     Args:
-        groups: in the order of their last calls, whose results alone are read elsewhere.
+        calls: those of the module.
+        groups: of these; their last calls' results alone are read elsewhere.
         name: what their results' names begin with.
         fits: whether there is a schedule for a function; what has none stays as it is.
     """
-    taken_back = set().union(*cancelling(mod).values()) if groups else set()
-    groups = [group for group in groups if group[-1][0] not in taken_back]
+    taken_back = set().union(*calls.apart.values())
+    groups = sorted(
+        (group for group in groups if group[-1][0] not in taken_back),
+        key=lambda group: calls.order[group[-1][0]],
+    )
     while groups:
-        joined, calls = _joined(mod, groups, name)
-        fitting = {gv for gv in {call.args[0] for _, call in calls} if fits(joined[gv])}
+        joined, made = _joined(mod, groups, name)
+        fitting = {gv for gv in {call.args[0] for _, call in made} if fits(joined[gv])}
         kept = [
-            group for group, (_, call) in zip(groups, calls, strict=True) if call.args[0] in fitting
+            group for group, (_, call) in zip(groups, made, strict=True) if call.args[0] in fitting
         ]
         if len(kept) == len(groups):
             of_groups = {
                 str(var.name): list(dict.fromkeys(node_of(*each) for each in group))
-                for group, (var, _) in zip(groups, calls, strict=True)
+                for group, (var, _) in zip(groups, made, strict=True)
             }
-            return joined, {**_nodes_of_outputs(mod["main"]), **of_groups}
+            return joined, {**_nodes_of_outputs(calls, mod["main"]), **of_groups}
         groups = kept
     return mod, {}
 
 
-def _nodes_of_outputs(main: relax.Function) -> Nodes:
+def _nodes_of_outputs(calls: Calls, main: relax.Function) -> Nodes:
     """The nodes of calls that have a second name as an output of their block, by that name: it is
     the only one where ``_joined`` has written the function anew."""
-    calls = {var: value for var, value in bindings_of(main) if is_kernel_call(value)}
     return {
-        str(var.name): [node_of(value, calls[value])]
+        str(var.name): [node_of(value, calls.of[value])]
         for var, value in bindings_of(main)
-        if isinstance(value, relax.Var) and value in calls
+        if isinstance(value, relax.Var) and value in calls.of
     }
 
 
-def read_by(calls: Collection[Any], group: Collection[Any]) -> list[Any]:
+def _read_by(calls: Collection[Any], group: Collection[Any]) -> list[Any]:
     """The variables and constants that some calls read and none of a group makes."""
     found: list[Any] = []
     for call in calls:
@@ -108,7 +155,7 @@ class _Joiner(PyExprMutator):
             super().visit_var_binding_(binding)
 
     def _call(self, group: Group) -> relax.Call:
-        read = read_by([call for _, call in group], {var for var, _ in group})
+        read = _read_by([call for _, call in group], {var for var, _ in group})
         params = [relax.Var(f"p{number}", field.ty) for number, field in enumerate(read)]
         inside = list(zip(read, params, strict=True))
         builder = relax.BlockBuilder()

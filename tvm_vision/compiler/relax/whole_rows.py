@@ -19,13 +19,12 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import ir, relax, s_tir, tirx
+from tvm import ir, s_tir, tirx
 
 from tvm_vision.schedules.common import constant_integer
 
-from .cancelling import cancelling
-from .join_calls import Group, join_calls, read_by
-from .kernel_calls import BROADCAST, INJECTIVE, KernelCalls, bindings_of, patterns_of
+from .join_calls import Calls, Group, join_calls
+from .kernel_calls import BROADCAST, INJECTIVE
 from .node_names import Nodes
 from .operators import fixed_shape, without_ones
 
@@ -70,27 +69,18 @@ def join_rows(
         worth: whether rows are worth it.
         fits: whether there is a schedule for a function; what has none stays as it is.
     """
-    return join_calls(mod, _groups(mod, most_tensors, worth), _NAME, fits)
+    calls = _Calls(mod)
+    return join_calls(mod, calls, _groups(calls, most_tensors, worth), _NAME, fits)
 
 
-class _Calls:
-    """The calls of ``main``, who reads their results, and which sum over rows."""
+class _Calls(Calls):
+    """The calls of ``main``, and which sum over rows."""
 
     def __init__(self, mod: tvm.IRModule) -> None:
-        functions = {gv: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
-        self.bound = KernelCalls(mod["main"]).bound
-        self.of = dict(self.bound)
-        self.order = {var: place for place, (var, _) in enumerate(self.bound)}
-        self.sources = {var: list(relax.analysis.free_vars(call)) for var, call in self.bound}
-        self.readers: dict[Any, set[Any]] = {}
-        for var, value in bindings_of(mod["main"]):
-            for used in relax.analysis.free_vars(value):
-                self.readers.setdefault(used, set()).add(var)
-        for used in relax.analysis.free_vars(mod["main"].body.body):
-            self.readers.setdefault(used, set()).add(None)
-        self._patterns = patterns_of(functions)
-        self._sums = {gv: summed(f) for gv, f in functions.items()}
-        self._apart = cancelling(mod)
+        super().__init__(mod)
+        self._sums = {
+            gv: summed(f) for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)
+        }
 
     def sums(self, var: Any) -> Rows | None:
         """The rows that a call sums over."""
@@ -100,17 +90,13 @@ class _Calls:
         """Whether a call sums over such rows, or makes one element of each of theirs."""
         if var not in self.of:
             return False
-        pattern, shape = self._patterns[self.of[var].args[0]], fixed_shape(var)
+        pattern, shape = self.patterns[var], fixed_shape(var)
         if pattern <= BROADCAST and shape == rows.whole:
             return True
         # Sums that lost their axes get them back by a reshape.
         if pattern <= INJECTIVE and shape is not None:
             return without_ones(shape) == without_ones(rows.of_sum)
         return self.sums(var) == rows
-
-    def tensors(self, group: Collection[Any]) -> int:
-        """What one function of some calls reads and writes."""
-        return 1 + len(read_by([self.of[var] for var in group], group))
 
     def again(self, group: Collection[Any]) -> bool:
         """Whether what a sum reads, or what that is made of in a group, is read there once more,
@@ -125,12 +111,11 @@ class _Calls:
 
     def cancel(self, group: Collection[Any]) -> bool:
         """Whether a sum takes back what another call of a group adds."""
-        return any(not self._apart.get(var, set()).isdisjoint(group) for var in group)
+        return any(not self.apart.get(var, set()).isdisjoint(group) for var in group)
 
 
-def _groups(mod: tvm.IRModule, most_tensors: int, worth: Callable[[Rows], bool]) -> list[Group]:
-    """The calls that become one each, in order."""
-    calls = _Calls(mod)
+def _groups(calls: _Calls, most_tensors: int, worth: Callable[[Rows], bool]) -> list[Group]:
+    """The calls that become one each."""
     taken: set[Any] = set()
     found: list[Group] = []
     for var, _ in calls.bound:
@@ -143,11 +128,10 @@ def _groups(mod: tvm.IRModule, most_tensors: int, worth: Callable[[Rows], bool])
             group = _ending_with(calls, last, rows, taken)
             small = calls.tensors(group) <= most_tensors
             if var in group and small and calls.again(group) and not calls.cancel(group):
-                ordered = sorted(group, key=calls.order.__getitem__)
-                found.append([(each, calls.of[each]) for each in ordered])
+                found.append(calls.group(group))
                 taken |= group
                 break
-    return sorted(found, key=lambda group: calls.order[group[-1][0]])
+    return found
 
 
 def _behind(calls: _Calls, first: Any, rows: Rows, taken: Collection[Any]) -> list[Any]:
