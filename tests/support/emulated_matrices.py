@@ -18,6 +18,9 @@ from tvm_vision.vulkan.codegen.glsl.kernel import Shader
 _TYPE = r"coopmat<(\w+), gl_ScopeSubgroup, (\d+), (\d+), gl_MatrixUse\w+>"
 _NAMED = r"(\w+)\[(\d+)\]"
 
+# Elements of 32 bits that lie in words, where arrays share their place: as words, and of words.
+AS_WORDS = {"float": ("floatBitsToUint", "uintBitsToFloat"), "int": ("uint", "int")}
+
 # lavapipe of Mesa 22.0 (Ubuntu 22.04 without its updates) gets some of these shaders wrong, which
 # 22.3 and later get right; it tells no version but LLVM's.
 WRONG = "LLVM 13."
@@ -63,7 +66,7 @@ def emulate(source: str) -> str:
         element = f"{name}[{number}][r * {columns} + c]"
         line, at = ("r", "c") if layout == "Row" else ("c", "r")
         start = f"{place} + {line} * {stride}"
-        kind, held = elements[name], arrays[array]
+        kind, held, as_word = elements[name], arrays[array], ""
         if held == kind:
             memory = f"{array}[{start} + {at}]"
         elif kind == "int8_t":
@@ -71,15 +74,21 @@ def emulate(source: str) -> str:
                 "int": f"{at} / 4]",
                 "ivec2": f"{at} / 8][{at} / 4 % 2]",
                 "ivec4": f"{at} / 16][{at} / 4 % 4]",
+                "uvec4": f"{at} / 16][{at} / 4 % 4]",
             }[held]
-            memory = f"unpack8({array}[{start} + {word})[{at} % 4]"
+            memory = f"unpack8(int({array}[{start} + {word}))[{at} % 4]"
+        elif held == "uvec4" and kind in AS_WORDS:
+            memory = f"{array}[{start} + {at} / 4][{at} % 4]"
+            as_word, of_word = AS_WORDS[kind]
+            if found[1] == "Load":
+                memory = f"{of_word}({memory})"
         elif held == "uvec4":
             word = f"{array}[{start} + {at} / 8][{at} / 2 % 4]"
             memory = f"unpackFloat2x16({word})[{at} % 2]"
         else:
             memory = f"{array}[{start} + {at} / 4][{at} % 4]"
         load = found[1] == "Load"
-        body = f"{memory} = {kind}({element});"
+        body = f"{memory} = {as_word}({kind}({element}));"
         if load:
             body = f"{element} = {_computed(kind)}({memory});"
         loops = f"for (int r = 0; r < {rows}; ++r) for (int c = 0; c < {columns}; ++c)"

@@ -86,11 +86,12 @@ class CoopmatTile:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a workgroup: the factors, and the sums in 32 bits."""
+        """Shared memory of a workgroup: the factors, or the sums in 32 bits, which take their place
+        (vulkan/codegen/glsl/shared_places.py)."""
         rows, columns = TYPES[self.factors].b(self.n, self.k)
         factors = self.m * (self.k + self.skew) + rows * (columns + self.skew)
         sums = self.subtile_m * self.n if self.subtiles else self.m * self.n * self.slice_k
-        return self.bytes_each * factors + 4 * sums
+        return max(self.bytes_each * factors, 4 * sums)
 
     @property
     def subtile_m(self) -> int:

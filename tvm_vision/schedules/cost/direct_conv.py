@@ -124,13 +124,15 @@ class DirectConvTile:
         return rows, high * filters, self.rows * filters
 
     def shared_bytes(self, of: Windows) -> int:
-        """Shared memory of a workgroup: halo and weights, a row of results in 32 bits."""
+        """Shared memory of a workgroup: halo and weights, or a row of results in 32 bits, in their
+        place (vulkan/codegen/glsl/shared_places.py)."""
         rows, columns = self.k, self.outputs[2]
         if TYPES[of.factors].transposed:
             rows, columns = columns, rows
         halo = product(self.halo(of)) * _skewed(self.k, of)
         weights = of.kernel[0] * self.columns * rows * _skewed(columns, of)
-        return of.bytes_each * (halo + weights) + 4 * self.subgroups * self.matrix[0] * self.filters
+        results = 4 * self.subgroups * self.matrix[0] * self.filters
+        return max(of.bytes_each * (halo + weights), results)
 
     def fetched(self, of: Windows) -> tuple[int, int]:
         """Vectors of the halo and of weights that are fetched for ``k`` channels."""

@@ -88,6 +88,7 @@ class KernelPrinter(StatementPrinter):
         for parameter in scalars:
             self._scalar_argument(parameter)
         self._axes()
+        self.memory.place_shared(self._function.body, self.names.unique("shared_v4"))
         self.statement(self._function.body)
         self._check_shared_memory()
         body = self.text()

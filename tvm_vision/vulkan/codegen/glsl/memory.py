@@ -20,6 +20,7 @@ from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, BufferUse, handle
 from tvm_vision.vulkan.codegen.glsl.printer import Choice, Printer
+from tvm_vision.vulkan.codegen.glsl.shared_places import Places, places, shared_in
 from tvm_vision.vulkan.codegen.glsl.types import FLOAT16, FLOAT32, INT32, UINT32, Type
 from tvm_vision.vulkan.codegen.glsl.vector import (
     CONDITIONAL,
@@ -36,6 +37,7 @@ from tvm_vision.vulkan.codegen.glsl.vector import (
 
 _VIEW_BYTES = 16  # a vector view never asks for more alignment than a vec4
 _EXACT_SHARED = ("shared", "shared.dyn")
+_PLACED = (UINT32, 4)  # what an array that stands for several holds: words of sixteen bytes
 
 
 class Storage:
@@ -53,6 +55,7 @@ class Storage:
         self.width = 0  # elements accessed at once; 0: each access chooses
         self.per_word = 1  # scalars in an array's words; 1 where its elements are none
         self.as_words = False  # floats added to atomically are held as uint
+        self.place: int | None = None  # where it lies in the array that stands for several
 
 
 class KernelMemory:
@@ -65,6 +68,33 @@ class KernelMemory:
         self._requirements = requirements
         self._printer = printer
         self.storages: dict[int, Storage] = {}
+        self.places = Places()
+        self._placed = ""  # the name of the array that stands for several
+
+    def place_shared(self, body: Any, name: str) -> None:
+        """Lets shared arrays of a kernel take the place of others that are read no more.
+
+        Args:
+            name: of the array that stands for them.
+        """
+        sizes = {
+            handle(buffer): size for buffer in shared_in(body) if (size := self._sixteens(buffer))
+        }
+        self.places = places(body, sizes, lambda buffer: self._analysis.root[handle(buffer)])
+        self._placed = name
+
+    def _sixteens(self, buffer: Any) -> int:
+        """Bytes of an array that is held in words of sixteen bytes; 0 of any other."""
+        use = self._analysis.uses.get(handle(buffer), BufferUse())
+        element = self._analysis.element(buffer)
+        seen = {access.element.scalar for access in use.accesses}
+        known = all(type(extent) is prim.IntImm for extent in buffer.ty.shape)
+        if use.atomic or seen != {element.scalar} or element.kind == "bool" or not known:
+            return 0
+        size = math.prod(int(extent.value) for extent in buffer.ty.shape) * element.lanes
+        width = self._common_width(use)
+        whole = width * element.bits == 8 * _VIEW_BYTES and size % width == 0
+        return size * element.bits // 8 if whole and size > width else 0
 
     # -- what there is --------------------------------------------------------
 
@@ -112,6 +142,7 @@ class KernelMemory:
                 f"array {name}: one {scope} array is seen under two element types"
             )
         self._use_words(storage)
+        storage.place = self.places.at.get(handle(buffer))
         self.storages[handle(buffer)] = storage
         return storage
 
@@ -197,6 +228,10 @@ class KernelMemory:
             words = words_of(scalar.with_lanes(width))
             storage.per_word = width // words.lanes
             held, width = words.scalar, words.lanes
+        if storage.place is not None:
+            self._requirements.value(held)
+            storage.arrays[_PLACED] = self._placed
+            return self._placed
         key = (held, width)
         if key not in storage.arrays:
             name = storage.name if width == 1 else f"{storage.name}_v{width}"
@@ -232,7 +267,10 @@ class KernelMemory:
             base, lanes = found
             one = tirx.const(width, str(base.ty.dtype))
             if width > 1:
-                base = self._analysis.analyzer.simplify(tirx.floordiv(base, one))
+                base = tirx.floordiv(base, one)
+                if storage.place:
+                    base = base + tirx.const(storage.place // _VIEW_BYTES, str(base.ty.dtype))
+                base = self._analysis.analyzer.simplify(base)
             elif first:
                 base = base - tirx.const(first, str(base.ty.dtype))
                 base = self._analysis.analyzer.simplify(base)
@@ -240,7 +278,7 @@ class KernelMemory:
             if lanes // width > 1:
                 text = self._printer.atom(text, INT32, "at")
             places = [infix("+", text, str(k)) if k else text for k in range(lanes // width)]
-        if storage.kind != "buffer" and storage.size == width:
+        if storage.kind != "buffer" and storage.size == width and storage.place is None:
             return storage, width, [array] * len(places)
         return storage, width, [f"{array}[{place}]" for place in places]
 
@@ -296,7 +334,8 @@ class KernelMemory:
         storage, width, places = self._places(buffer, access)
         of = access.value
         if self._in_words(access.element.scalar, width):
-            return self._of_words(of, width, places)
+            words = words_of(of.with_lanes(width))
+            return self._of_words(of, width, [self._from_held(storage, words, p) for p in places])
         parts = [self._from_held(storage, of.with_lanes(width), Code(place)) for place in places]
         if width == 1:
             return construct(of, parts)
@@ -337,7 +376,8 @@ class KernelMemory:
             for number, place in enumerate(places):
                 parts = value.parts[number * each : (number + 1) * each]
                 words = pack(Value(of.with_lanes(width), parts))
-                self._printer.emit(f"{place} = {words.text};")
+                text = self._to_held(storage, words.type, words.text)
+                self._printer.emit(f"{place} = {text};")
             return
         if width != 4 and len(places) > 1:
             value = self._printer.atomic(value)
@@ -358,7 +398,9 @@ class KernelMemory:
 
     def _from_held(self, storage: Storage, of: Type, place: str) -> str:
         """The value of type ``of`` of what an array holds."""
-        if storage.as_words and of.kind == "float":
+        if storage.place is not None and of.kind == "int":
+            return Code(f"{types.name(of)}({place})")
+        if (storage.as_words or storage.place is not None) and of.kind == "float":
             return Code(f"uintBitsToFloat({place})")
         if storage.narrow:
             return Code(f"{types.name(of)}({place})")
@@ -371,7 +413,9 @@ class KernelMemory:
 
     def _to_held(self, storage: Storage, of: Type, text: str) -> str:
         """What an array holds for a value of type ``of``."""
-        if storage.as_words and of.kind == "float":
+        if storage.place is not None and of.kind == "int":
+            return f"{types.name(UINT32.with_lanes(of.lanes))}({text})"
+        if (storage.as_words or storage.place is not None) and of.kind == "float":
             return f"floatBitsToUint({text})"
         if of.kind == "bool" and storage.kind == "buffer":
             words = types.name(UINT32.with_lanes(of.lanes))
@@ -423,17 +467,19 @@ class KernelMemory:
     def shared_declarations(self) -> list[str]:
         """Declarations of all shared arrays."""
         lines = []
+        if self.places.at:
+            lines.append(f"shared uvec4 {self._placed}[{self.places.size // _VIEW_BYTES}];")
         for storage in self.storages.values():
-            if storage.kind == "shared":
+            if storage.kind == "shared" and storage.place is None:
                 for (held, width), name in _sorted(storage):
                     lines.append("shared " + self._declare(held, width, name, storage))
         return lines
 
     def shared_bytes(self) -> int:
         """Bytes of shared memory that the declared arrays take."""
-        total = 0
+        total = self.places.size
         for storage in self.storages.values():
-            if storage.kind != "shared":
+            if storage.kind != "shared" or storage.place is not None:
                 continue
             for held, width in storage.arrays:
                 bytes_each = 4 if held.kind == "bool" else held.storage_bytes

@@ -63,6 +63,8 @@ class StatementPrinter(ExpressionPrinter):
             )
         if type(stmt) not in _CONTAINERS and not _is_barrier(stmt):
             self._settle()
+        if handle(stmt) in self.memory.places.barriers:
+            self._barrier()
         method(self, stmt)
 
     # -- what some threads write to shared memory -----------------------------
