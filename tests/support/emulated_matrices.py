@@ -18,8 +18,12 @@ from tvm_vision.vulkan.codegen.glsl.kernel import Shader
 _TYPE = r"coopmat<(\w+), gl_ScopeSubgroup, (\d+), (\d+), gl_MatrixUse\w+>"
 _NAMED = r"(\w+)\[(\d+)\]"
 
-# Elements of 32 bits that lie in words, where arrays share their place: as words, and of words.
-AS_WORDS = {"float": ("floatBitsToUint", "uintBitsToFloat"), "int": ("uint", "int")}
+# Numbers that lie in words, where arrays share their place: as words, and of words.
+AS_WORDS = {
+    ("float", "uvec"): ("floatBitsToUint", "uintBitsToFloat"),
+    ("float", "ivec"): ("floatBitsToInt", "intBitsToFloat"),
+    ("int", "uvec"): ("uint", "int"),
+}
 
 # lavapipe of Mesa 22.0 (Ubuntu 22.04 without its updates) gets some of these shaders wrong, which
 # 22.3 and later get right; it tells no version but LLVM's.
@@ -74,16 +78,17 @@ def emulate(source: str) -> str:
                 "int": f"{at} / 4]",
                 "ivec2": f"{at} / 8][{at} / 4 % 2]",
                 "ivec4": f"{at} / 16][{at} / 4 % 4]",
-                "uvec4": f"{at} / 16][{at} / 4 % 4]",
             }[held]
-            memory = f"unpack8(int({array}[{start} + {word}))[{at} % 4]"
-        elif held == "uvec4" and kind in AS_WORDS:
-            memory = f"{array}[{start} + {at} / 4][{at} % 4]"
-            as_word, of_word = AS_WORDS[kind]
+            memory = f"unpack8({array}[{start} + {word})[{at} % 4]"
+        elif (kind, held[:-1]) in AS_WORDS:
+            each = int(held[-1])
+            memory = f"{array}[{start} + {at} / {each}][{at} % {each}]"
+            as_word, of_word = AS_WORDS[kind, held[:-1]]
             if found[1] == "Load":
                 memory = f"{of_word}({memory})"
-        elif held == "uvec4":
-            word = f"{array}[{start} + {at} / 8][{at} / 2 % 4]"
+        elif held in ("uvec2", "uvec4"):
+            each = int(held[-1])
+            word = f"{array}[{start} + {at} / {2 * each}][{at} / 2 % {each}]"
             memory = f"unpackFloat2x16({word})[{at} % 2]"
         else:
             memory = f"{array}[{start} + {at} / 4][{at} % 4]"

@@ -39,7 +39,8 @@ class TargetLimits:
 
     Attributes:
         threads: most threads of a workgroup.
-        shared_bytes: most bytes of shared memory of a workgroup, so that units hold several.
+        shared_bytes: most bytes of shared memory of a workgroup; of devices that kernels were not
+            timed on so few that units hold several.
         subgroup: threads of a subgroup; no schedule counts on them in lockstep.
         matrices: (m, n, k) of the products of fp16, added up in float32, that a subgroup can
             compute at once; none where the device has no cooperative matrices or they are off.
@@ -89,12 +90,12 @@ class TargetLimits:
         fp16 = bool(attributes.get("supports_float16", False))
         subgroup = int(attributes.get("thread_warp_size", 32))
         device = replace(device, packed_fp16=packed and fp16)
+        shared_bytes = int(attributes.get("max_shared_memory_per_block", 16384))
+        if not device.measured:  # measured costs know what a unit's only workgroup waits for
+            shared_bytes = min(shared_bytes, device.units.shared_bytes // LEAST_GROUPS)
         return cls(
             threads=int(attributes.get("max_threads_per_block", 128)),
-            shared_bytes=min(
-                int(attributes.get("max_shared_memory_per_block", 16384)),
-                device.units.shared_bytes // LEAST_GROUPS,
-            ),
+            shared_bytes=shared_bytes,
             subgroup=subgroup,
             matrices=matrices_in(target.keys, FLOAT16_MATRICES) if options.coopmat else (),
             int8_matrices=matrices_in(target.keys, INT8_MATRICES) if options.coopmat else (),

@@ -135,7 +135,7 @@ def test_an_option_switches_them_off() -> None:
     device = Target(ATTRIBUTES, host="llvm")
     assert TargetLimits.of(device).matrices == (SHAPE,)
     assert TargetLimits.of(device, CompileOptions(coopmat=False)).matrices == ()
-    product = Product(1, 1024, 1024, 1024, FP16, fp16=True)
+    product = Product(1, 2048, 2048, 2048, FP16, fp16=True)
     for allowed in (True, False):
         limits = TargetLimits.of(device, CompileOptions(coopmat_subtiles=allowed))
         assert default(product, limits).subtiles == allowed

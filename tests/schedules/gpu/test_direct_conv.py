@@ -186,7 +186,7 @@ def test_large_layers_get_it_and_switch_it_off() -> None:
         (
             Windows(1, 416, 416, 64, 32, (3, 3)),
             DirectConvTile(8, 16, 16, 2, 2, 2, columns=3, ahead=True),
-            1,
+            2,
         ),
         (
             Windows(1, 26, 26, 640, 256, (3, 3)),

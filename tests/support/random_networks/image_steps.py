@@ -14,7 +14,7 @@ def convolution(net: Network, value: str) -> str | None:
     if net.maybe(0.8):
         kernel[1] = kernel[0]
     groups = net.one_of(1, 1, 1, channels, *[g for g in (2, 3, 4) if channels % g == 0])
-    outputs = groups * net.one_of(1, 1, 2, 3) if groups > 1 else net.one_of(1, 3, 4, 8, 10, 16, 24)
+    outputs = groups * net.one_of(1, 1, 2, 3) if groups > 1 else net.width(1, 3, 4, 8, 10, 16, 24)
     if min(height, width) < 2 * max(kernel):  # the window fits, whatever its dilation
         kernel = [1, 1]
     fan = channels // groups * kernel[0] * kernel[1]
@@ -40,7 +40,7 @@ def convolution(net: Network, value: str) -> str | None:
 def transposed_convolution(net: Network, value: str) -> str | None:
     channels = net.shapes[value][1]
     kernel, stride = net.one_of(2, 3, 4), net.one_of(1, 2, 2, 3)
-    outputs = net.one_of(1, 3, 8, 10)
+    outputs = net.width(1, 3, 8, 10)
     weight = net.normal(channels, outputs, kernel, kernel, scale=(channels * kernel) ** -0.5)
     inputs = [value, weight] + ([net.normal(outputs)] if net.maybe() else [])
     attributes: dict[str, Any] = {"strides": [stride] * 2}
@@ -53,7 +53,7 @@ def transposed_convolution(net: Network, value: str) -> str | None:
 @step(3)
 def convolution_of_rows(net: Network, value: str) -> str | None:
     channels = net.shapes[value][1]
-    kernel, outputs = net.one_of(1, 3, 5), net.one_of(2, 8, 12)
+    kernel, outputs = net.one_of(1, 3, 5), net.width(2, 8, 12)
     weight = net.normal(outputs, channels, kernel, scale=(channels * kernel) ** -0.5)
     return net.add(
         "Conv", value, weight, pads=[kernel // 2] * 2, strides=[net.one_of(1, 1, 2)]

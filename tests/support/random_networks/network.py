@@ -13,6 +13,8 @@ from onnx.reference import ReferenceEvaluator
 OPSET, IR_VERSION = 20, 9
 FEWEST, MOST = 4, 14  # steps of a network
 LARGEST = 1 << 15  # elements of a tensor
+WIDE_LARGEST = 1 << 20
+WIDTHS = (32, 48, 64, 100, 128, 192)  # channels and features of wide networks
 WINDOWS = ("Conv", "MaxPool", "AveragePool", "LpPool")
 Shape = tuple[int, ...]
 Step = Callable[["Network", str], "str | None"]
@@ -34,8 +36,12 @@ class Network:
     """A graph that grows. Each method that adds something returns the name of the result, or None
     where the operator cannot take its inputs."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, wide: bool = False) -> None:
+        """wide: layers are as wide as those of networks that are used, and their kernels' tiles
+        several."""
         self.random = np.random.default_rng(seed)
+        self.wide = wide
+        self.largest = WIDE_LARGEST if wide else LARGEST
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
         self.shapes: dict[str, Shape] = {}
@@ -49,6 +55,10 @@ class Network:
 
     def maybe(self, share: float = 0.5) -> bool:
         return bool(self.random.random() < share)
+
+    def width(self, *few: int) -> int:
+        """Channels, or features, that a layer makes: one of these, of wide networks of others."""
+        return int(self.one_of(*(WIDTHS if self.wide else few)))
 
     def between(self, low: int, high: int) -> int:
         """Both included."""
@@ -99,7 +109,7 @@ class Network:
         for value in model.graph.output:
             sizes = value.type.tensor_type.shape.dim
             shape = tuple(size.dim_value for size in sizes)
-            if min(shape, default=1) < 1 or np.prod(shape, dtype=np.int64) > LARGEST:
+            if min(shape, default=1) < 1 or np.prod(shape, dtype=np.int64) > self.largest:
                 return None
             found[value.name] = (shape, value.type.tensor_type.elem_type)
         for name, (shape, kind) in found.items():

@@ -74,7 +74,7 @@ def volumes(net: Network, value: str) -> str | None:
         return net.add("Resize", value, "", scales, mode=net.one_of("nearest", "linear"))
     if kind.endswith("Pool"):
         return net.add(kind, value, kernel_shape=[1, 2, 2], strides=[1, net.one_of(1, 2), 2])
-    outputs = net.one_of(1, 4, 6)
+    outputs = net.width(1, 4, 6)
     sizes = (outputs, channels) if kind == "Conv" else (channels, outputs)
     kernel = [net.one_of(1, 2, 3) for _ in range(3)]
     weight = net.normal(*sizes, *kernel, scale=(channels * np.prod(kernel)) ** -0.5)
@@ -235,7 +235,7 @@ def quantized_between(net: Network, value: str) -> str | None:
             "DequantizeLinear", net.add("QuantizeLinear", name, scale, zero), scale, zero
         )
 
-    outputs = net.one_of(4, 7, 8)
+    outputs = net.width(4, 7, 8)
     whole = net.constant(net.random.integers(-127, 128, (outputs, channels, 1, 1)), "int8")
     if net.maybe():
         sizes = net.constant(net.random.uniform(0.002, 0.01, outputs))

@@ -20,7 +20,7 @@ def tokens_to_pixels(net: Network, value: str) -> str | None:
 
 @step(3, 2, weight=4)
 def dense(net: Network, value: str) -> str | None:
-    inputs, outputs = net.shapes[value][-1], net.one_of(1, 4, 8, 12, 17, 24)
+    inputs, outputs = net.shapes[value][-1], net.width(1, 4, 8, 12, 17, 24)
     if len(net.shapes[value]) == 2 and net.maybe():
         turned = net.maybe()
         weight = net.normal(*((outputs, inputs) if turned else (inputs, outputs)), scale=0.3)

@@ -175,3 +175,15 @@ void main() {
     spirv.validate(binary)
     word = int.from_bytes(np.array([-3, 2, -1, 7], "int8").tobytes(), "little", signed=True)
     assert f"OpConstant %int {word}" in spirv.disassemble(binary)
+
+
+def test_a_word_of_constant_halves_is_one_constant() -> None:
+    source = """#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+layout(local_size_x = 1) in;
+layout(std430, set = 0, binding = 0) writeonly buffer block { uint words[]; };
+void main() { words[0] = packFloat2x16(f16vec2(1.0, -2.0)); }
+"""
+    binary = spirv.compile_glsl(source, name="halves")
+    spirv.validate(binary)
+    assert f"OpConstant %uint {0xC0003C00}" in spirv.disassemble(binary)

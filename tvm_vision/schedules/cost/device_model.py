@@ -268,10 +268,13 @@ GEMM = GemmCosts(
     group=23.0,
     output=20.0,
 )
+# What an H200's driver gives the workgroups of a unit together, whatever the chip has: three of
+# 16 KiB run at once, two of 24 KiB, and one of 28 KiB (benchmarks/schedules.md, "Shared memory").
+SHARED_AT_ONCE = 53_000
 # Fitted to 672 kernels on an H200 (benchmarks/schedules.md, "Halves"). That bytes are multiplied
 # twice as fast was not fitted.
 COOPMAT = CoopmatCosts(
-    units=Units(98, schedulers=4, lanes=32, threads=2048, shared_bytes=220_000),
+    units=Units(98, schedulers=4, lanes=32, threads=2048, shared_bytes=SHARED_AT_ONCE),
     step=250.0,
     fetch=45.0,
     together=1.2,
@@ -279,9 +282,9 @@ COOPMAT = CoopmatCosts(
     product=20.0,
     start=4300.0,
     output=27.0,
-    # Chosen by 1,164 timings of 34 products (benchmarks/schedules.md, "Subtiles"): of each fifth
-    # of the products that was held out, too, these are the best of 24 pairs.
-    subtiles=0.8,
+    # Chosen by 1,164 timings of 34 products (benchmarks/schedules.md, "Subtiles"). That subtiles
+    # take less by themselves was their shared memory, which counts since.
+    subtiles=1.0,
     subtiles_split_k=1.2,
     # Chosen by 119 timings of 5 products and 856 of 10 others, which 1.05 to 1.3 fit alike
     # (benchmarks/schedules.md, "Large tiles").
@@ -291,7 +294,7 @@ COOPMAT = CoopmatCosts(
 # others (benchmarks/schedules.md, "Convolutions out of a halo"). Not fitted: units, and ``wait``
 # and ``multiply``, which the measurements hardly tell from the others; ``byte`` is COOPMAT's.
 DIRECT_CONV = DirectConvCosts(
-    units=Units(132, schedulers=4, lanes=32, threads=2048, shared_bytes=220_000),
+    units=Units(132, schedulers=4, lanes=32, threads=2048, shared_bytes=SHARED_AT_ONCE),
     start=2600.0,
     step=170.0,
     fetch=115.0,
@@ -322,7 +325,7 @@ ENOUGH = Enough(
 DISCRETE = DeviceModel(
     kind="discrete",
     source=FITTED,
-    units=Units(132, schedulers=4, lanes=32, threads=2048, shared_bytes=233_472),
+    units=Units(132, schedulers=4, lanes=32, threads=2048, shared_bytes=SHARED_AT_ONCE),
     enough=ENOUGH,
     rates=Rates(flops=12e12, bandwidth=2e12, launch=2e-6, clock=1.9e9),
     gemm=GEMM,

@@ -45,7 +45,7 @@ MOST_HELD = 64  # scores of a part that a thread keeps
 VECTOR = 8  # halves: rows of matrices begin at multiples of 16 bytes
 STORED = 4  # neighbours that a thread writes
 MOST_ASKED = 16  # matrices of queries that a subgroup keeps while keys come in parts
-MOST_TILES = 6  # of 16 keys, in a part
+TILES = (6, 5, 4)  # of 16 keys, in a part
 
 
 @dataclass(frozen=True)
@@ -86,25 +86,45 @@ def candidates(form: AttentionForm, limits: TargetLimits) -> list[AttentionTile]
         and tile.subgroups * lanes <= limits.threads
     ]
     whole = [tile for tile in tiles if _shared(form, tile, lanes) <= limits.shared_bytes]
-    # Keys are fetched for each workgroup anew: of sixteen queries alone they cost most.
-    if any(tile.blocks > 1 for tile in whole) or form.queries <= EDGE:
-        return sorted(whole, key=lambda tile: _cost(form, tile, limits))
+    whole.sort(key=lambda tile: _cost(form, tile, limits))
     parts = [part for tile in tiles for part in _in_parts(form, tile, limits)]
-    return sorted(parts, key=lambda tile: _cost_in_parts(form, tile, limits))
+    parts.sort(key=lambda tile: _cost_in_parts(form, tile, limits))
+    # Keys are fetched for each workgroup anew: of sixteen queries alone they cost most.
+    if not any(tile.blocks > 1 for tile in whole) and form.queries > EDGE:
+        return parts
+    # Whole rows are made once, but leave few workgroups room beside each other: by 13 tiles each of
+    # 12 and of 48 heads with 197 keys, timed on an H200, they pay as long as all run at once.
+    units = limits.device.units.count
+    if whole and _groups(form, whole[0]) > units * _at_once(form, whole[0], limits):
+        return parts + whole
+    return whole + parts
+
+
+def _at_once(form: AttentionForm, tile: AttentionTile, limits: TargetLimits) -> int:
+    """Workgroups that a unit holds at once."""
+    memory = limits.device.units.shared_bytes // _shared(form, tile, limits.subgroup)
+    return max(1, min(32 // tile.subgroups, memory))
 
 
 def _in_parts(
     form: AttentionForm, tile: AttentionTile, limits: TargetLimits
 ) -> list[AttentionTile]:
-    """A tile with parts of keys, if they fit and pay."""
+    """A tile with parts of keys, if they fit and pay: the longest of those that leave most
+    workgroups room beside each other, as far as there are so many."""
     if tile.subgroups != 2 * tile.blocks or tile.blocks * form.width > MOST_ASKED * EDGE:
         return []
     if 2 * _groups(form, tile) < limits.device.units.count:
         return []
-    found = replace(tile, parts_of_keys=up(up(form.keys, EDGE), MOST_TILES))
-    if found.parts_of_keys == 1 or _shared(form, found, limits.subgroup) > limits.shared_bytes:
+    needed = up(_groups(form, tile), limits.device.units.count)
+    cut = [replace(tile, parts_of_keys=up(up(form.keys, EDGE), length)) for length in TILES]
+    fit = [
+        part
+        for part in cut
+        if part.parts_of_keys > 1 and _shared(form, part, limits.subgroup) <= limits.shared_bytes
+    ]
+    if not fit:
         return []
-    return [found]
+    return [max(fit, key=lambda part: min(needed, _at_once(form, part, limits)))]
 
 
 def _groups(form: AttentionForm, tile: AttentionTile) -> int:
@@ -168,8 +188,11 @@ def _cost(form: AttentionForm, tile: AttentionTile, limits: TargetLimits) -> flo
 def _cost_in_parts(form: AttentionForm, tile: AttentionTile, limits: TargetLimits) -> float:
     """What a tile takes where keys come in parts: work of a unit, whose workgroups share what it
     multiplies. Chosen by some 300 tiles of 11 forms, timed on an H200: what is first takes up to
-    1.08 of the best's time there."""
-    return up(_groups(form, tile), limits.device.units.count) * (tile.blocks + 0.4)
+    1.08 of the best's time there; and by parts of 64 and of 80 keys of 48 heads, three and two
+    workgroups at once."""
+    groups = up(_groups(form, tile), limits.device.units.count)
+    several = tile.blocks > 1 and min(groups, _at_once(form, tile, limits)) > 2
+    return groups * (tile.blocks + 0.4) * (0.86 if several else 1.0)
 
 
 def shape_of(schedule: Schedule) -> AttentionForm:

@@ -29,7 +29,7 @@ ENVIRONMENTS = {  # name: (glslang client version, SPIR-V version, spv_target_en
     "vulkan1.2": (0x402000, 0x10500, 23),
     "vulkan1.3": (0x403000, 0x10600, 25),
 }
-_REVISION = "2"  # of what this file does with glslang's words; part of every key of the cache
+_REVISION = "3"  # of what this file does with glslang's words; part of every key of the cache
 _STAGE_COMPUTE = 5
 _MESSAGES = (1 << 3) | (1 << 4)  # SPIR-V rules, Vulkan rules
 _OP_NAME, _OP_EXT_INST, _OP_ENTRY_POINT, _OP_CAPABILITY = 5, 12, 15, 17
@@ -306,7 +306,8 @@ def _finish(spirv: bytes, name: str) -> bytes:
     """Names the entry point after the kernel and repairs what glslang and spirv-opt get wrong.
 
     glslang 13 leaves out Float16, Int8 and Int16 where only built-in functions (sqrt, min) compute
-    with such a type. Its spirv-opt makes a word of four constant bytes a constant of four words.
+    with such a type. Its spirv-opt makes a word of constant bytes or halves a constant with a word
+    for each (KhronosGroup/SPIRV-Tools#6321 mends it).
     """
     words = memoryview(spirv).cast("I")
     encoded, old = _literal_string(name), _literal_string("main")
@@ -327,9 +328,10 @@ def _finish(spirv: bytes, name: str) -> bytes:
                 small[instruction[1]] = capability
             if (opcode, instruction[2]) == (_OP_TYPE_INT, 32):
                 words_of_32.add(instruction[1])
-        elif opcode == _OP_CONSTANT and count == 7 and instruction[1] in words_of_32:
-            word = sum((byte & 255) << 8 * i for i, byte in enumerate(instruction[3:]))
-            instruction[3:] = [word]
+        elif opcode == _OP_CONSTANT and count > 4 and instruction[1] in words_of_32:
+            bits = 32 // (count - 3)
+            parts = enumerate(instruction[3:])
+            instruction[3:] = [sum((part & (1 << bits) - 1) << bits * i for i, part in parts)]
         elif opcode == _OP_TYPE_VECTOR and instruction[2] in small:
             small[instruction[1]] = small[instruction[2]]
         elif opcode == _OP_EXT_INST and instruction[1] in small:

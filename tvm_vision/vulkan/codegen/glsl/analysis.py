@@ -75,6 +75,20 @@ def called(call: Any) -> str:
     return str(call.args[0].value) if name == "tirx.call_extern" else name
 
 
+def has_jump(stmt: Any) -> bool:
+    """Whether a loop's body contains a break or continue (of any loop)."""
+    found: list[Any] = []
+
+    def see(call: Any) -> None:
+        if operator_name(call) in ("tirx.break_loop", "tirx.continue_loop"):
+            found.append(call)
+
+    tvm_ffi.structural_walk(
+        stmt, [(tirx.stmt.Break, found.append), (tirx.stmt.Continue, found.append), (ir.Call, see)]
+    )
+    return bool(found)
+
+
 def is_private(root: Any) -> bool:
     """Whether a kernel's parameter is meant as memory of each thread.
 
@@ -85,11 +99,13 @@ def is_private(root: Any) -> bool:
 
 @dataclass
 class Access:
-    """One load or store: element type of the view, type of the value, index."""
+    """One load or store: element type of the view, type of the value, index; ``matrix``: of a whole
+    matrix from there on."""
 
     element: Type
     value: Type
     index: Any
+    matrix: bool = False
 
 
 @dataclass
@@ -298,8 +314,9 @@ class Analysis:
         wide = {8: (16, 8), 16: (8,) if element.kind == "float" else ()}.get(element.bits, ())
         for lanes in (*wide, 4):
             if rows % lanes == 0 and self.multiple_of(index, lanes):
-                return Access(element, element.with_lanes(lanes), prim.Ramp(index, 1, lanes))
-        return Access(element, element, index)
+                at = prim.Ramp(index, 1, lanes)
+                return Access(element, element.with_lanes(lanes), at, matrix=True)
+        return Access(element, element, index, matrix=True)
 
     @property
     def uses_matrices(self) -> bool:

@@ -19,16 +19,18 @@ from tvm.ir.prim import expr as prim
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, BufferUse, handle
+from tvm_vision.vulkan.codegen.glsl.placed_arrays import PlacedArrays, placed_arrays
 from tvm_vision.vulkan.codegen.glsl.printer import Choice, Printer
-from tvm_vision.vulkan.codegen.glsl.shared_places import Places, places, shared_in
 from tvm_vision.vulkan.codegen.glsl.types import FLOAT16, FLOAT32, INT32, UINT32, Type
 from tvm_vision.vulkan.codegen.glsl.vector import (
     CONDITIONAL,
     Code,
     Value,
     construct,
+    half_vector,
     infix,
     pack,
+    pairs,
     split_constant,
     unpack,
     widths,
@@ -37,7 +39,6 @@ from tvm_vision.vulkan.codegen.glsl.vector import (
 
 _VIEW_BYTES = 16  # a vector view never asks for more alignment than a vec4
 _EXACT_SHARED = ("shared", "shared.dyn")
-_PLACED = (UINT32, 4)  # what an array that stands for several holds: words of sixteen bytes
 
 
 class Storage:
@@ -68,8 +69,7 @@ class KernelMemory:
         self._requirements = requirements
         self._printer = printer
         self.storages: dict[int, Storage] = {}
-        self.places = Places()
-        self._placed = ""  # the name of the array that stands for several
+        self.placed = PlacedArrays()
 
     def place_shared(self, body: Any, name: str) -> None:
         """Lets shared arrays of a kernel take the place of others that are read no more.
@@ -77,24 +77,7 @@ class KernelMemory:
         Args:
             name: of the array that stands for them.
         """
-        sizes = {
-            handle(buffer): size for buffer in shared_in(body) if (size := self._sixteens(buffer))
-        }
-        self.places = places(body, sizes, lambda buffer: self._analysis.root[handle(buffer)])
-        self._placed = name
-
-    def _sixteens(self, buffer: Any) -> int:
-        """Bytes of an array that is held in words of sixteen bytes; 0 of any other."""
-        use = self._analysis.uses.get(handle(buffer), BufferUse())
-        element = self._analysis.element(buffer)
-        seen = {access.element.scalar for access in use.accesses}
-        known = all(type(extent) is prim.IntImm for extent in buffer.ty.shape)
-        if use.atomic or seen != {element.scalar} or element.kind == "bool" or not known:
-            return 0
-        size = math.prod(int(extent.value) for extent in buffer.ty.shape) * element.lanes
-        width = self._common_width(use)
-        whole = width * element.bits == 8 * _VIEW_BYTES and size % width == 0
-        return size * element.bits // 8 if whole and size > width else 0
+        self.placed = placed_arrays(self._analysis, body, name, self._width)
 
     # -- what there is --------------------------------------------------------
 
@@ -142,7 +125,7 @@ class KernelMemory:
                 f"array {name}: one {scope} array is seen under two element types"
             )
         self._use_words(storage)
-        storage.place = self.places.at.get(handle(buffer))
+        storage.place = self.placed.places.at.get(handle(buffer))
         self.storages[handle(buffer)] = storage
         return storage
 
@@ -216,6 +199,10 @@ class KernelMemory:
             return width == 8 and self._analysis.uses_matrices
         return scalar.is_integer and scalar.bits == 8 and width % 4 == 0
 
+    def _in_pairs(self, storage: Storage, access: Access) -> bool:
+        """Whether halves lie in a shared array of two words."""
+        return storage.place is not None and self.placed.words == 2 and access.element.bits == 16
+
     # -- loads and stores -----------------------------------------------------
 
     def _array(self, storage: Storage, scalar: Type, width: int) -> str:
@@ -230,8 +217,8 @@ class KernelMemory:
             held, width = words.scalar, words.lanes
         if storage.place is not None:
             self._requirements.value(held)
-            storage.arrays[_PLACED] = self._placed
-            return self._placed
+            storage.arrays[self.placed.of, self.placed.words] = self.placed.name
+            return self.placed.name
         key = (held, width)
         if key not in storage.arrays:
             name = storage.name if width == 1 else f"{storage.name}_v{width}"
@@ -253,6 +240,10 @@ class KernelMemory:
         storage = self._storage(buffer)
         scalar = access.element.scalar
         width = storage.width or self._view_width(access)
+        if storage.place is not None:
+            width = self.placed.width(scalar)
+            if self._width(access) % width:
+                return storage, 1, self._words_of_place(storage, access)
         array = self._array(storage, scalar, width)
         first = storage.ranges.get(scalar, (0, 0))[0]
         found = self._contiguous(access)
@@ -269,7 +260,8 @@ class KernelMemory:
             if width > 1:
                 base = tirx.floordiv(base, one)
                 if storage.place:
-                    base = base + tirx.const(storage.place // _VIEW_BYTES, str(base.ty.dtype))
+                    first = tirx.const(self.placed.element(storage.place), str(base.ty.dtype))
+                    base = base + first
                 base = self._analysis.analyzer.simplify(base)
             elif first:
                 base = base - tirx.const(first, str(base.ty.dtype))
@@ -281,6 +273,16 @@ class KernelMemory:
         if storage.kind != "buffer" and storage.size == width and storage.place is None:
             return storage, width, [array] * len(places)
         return storage, width, [f"{array}[{place}]" for place in places]
+
+    def _words_of_place(self, storage: Storage, access: Access) -> list[str]:
+        """Single words of a storage that is a part of an array of several."""
+        self._array(storage, access.element.scalar, 1)
+        first = (storage.place or 0) // 4
+        places = []
+        for text in self._printer.indices(access.index, 0):
+            index = infix("+", text, str(first)) if first else text
+            places.append(self.placed.word(self._printer.atom(index, INT32, "at")))
+        return places
 
     def _guarded(self, buffer: Any, index: str, width: int, lanes: int) -> str:
         """The index of a load of so many values, in elements of ``width``; where what guards it
@@ -333,6 +335,10 @@ class KernelMemory:
         """The value at an index."""
         storage, width, places = self._places(buffer, access)
         of = access.value
+        if self._in_pairs(storage, access):
+            pair = UINT32.with_lanes(2)
+            texts = [self._printer.temporary(Code(place), pair, "words") for place in places]
+            return Value(of, [half_vector(text) for text in texts])
         if self._in_words(access.element.scalar, width):
             words = words_of(of.with_lanes(width))
             return self._of_words(of, width, [self._from_held(storage, words, p) for p in places])
@@ -371,6 +377,10 @@ class KernelMemory:
         """Emits the assignments that write a value."""
         storage, width, places = self._places(buffer, access)
         of = access.value
+        if self._in_pairs(storage, access):
+            for place, text in zip(places, pairs(value), strict=True):
+                self._printer.emit(f"{place} = {text};")
+            return
         if self._in_words(access.element.scalar, width):
             each = width // 4
             for number, place in enumerate(places):
@@ -398,9 +408,9 @@ class KernelMemory:
 
     def _from_held(self, storage: Storage, of: Type, place: str) -> str:
         """The value of type ``of`` of what an array holds."""
-        if storage.place is not None and of.kind == "int":
-            return Code(f"{types.name(of)}({place})")
-        if (storage.as_words or storage.place is not None) and of.kind == "float":
+        if storage.place is not None:
+            return self.placed.load(of, place)
+        if storage.as_words and of.kind == "float":
             return Code(f"uintBitsToFloat({place})")
         if storage.narrow:
             return Code(f"{types.name(of)}({place})")
@@ -413,9 +423,9 @@ class KernelMemory:
 
     def _to_held(self, storage: Storage, of: Type, text: str) -> str:
         """What an array holds for a value of type ``of``."""
-        if storage.place is not None and of.kind == "int":
-            return f"{types.name(UINT32.with_lanes(of.lanes))}({text})"
-        if (storage.as_words or storage.place is not None) and of.kind == "float":
+        if storage.place is not None:
+            return self.placed.store(of, text)
+        if storage.as_words and of.kind == "float":
             return f"floatBitsToUint({text})"
         if of.kind == "bool" and storage.kind == "buffer":
             words = types.name(UINT32.with_lanes(of.lanes))
@@ -466,9 +476,7 @@ class KernelMemory:
 
     def shared_declarations(self) -> list[str]:
         """Declarations of all shared arrays."""
-        lines = []
-        if self.places.at:
-            lines.append(f"shared uvec4 {self._placed}[{self.places.size // _VIEW_BYTES}];")
+        lines = self.placed.declarations()
         for storage in self.storages.values():
             if storage.kind == "shared" and storage.place is None:
                 for (held, width), name in _sorted(storage):
@@ -477,7 +485,7 @@ class KernelMemory:
 
     def shared_bytes(self) -> int:
         """Bytes of shared memory that the declared arrays take."""
-        total = self.places.size
+        total = self.placed.places.size
         for storage in self.storages.values():
             if storage.kind != "shared" or storage.place is not None:
                 continue

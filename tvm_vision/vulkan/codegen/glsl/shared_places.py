@@ -13,8 +13,9 @@ from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
+from tvm.ir.prim import expr as prim
 
-from tvm_vision.vulkan.codegen.glsl.analysis import BARRIER, handle, operator_name
+from tvm_vision.vulkan.codegen.glsl.analysis import BARRIER, handle, has_jump, operator_name
 
 
 @dataclass
@@ -24,12 +25,14 @@ class Places:
     Attributes:
         at: the first byte of each, by the handle of its allocation.
         size: bytes of the whole.
+        saved: bytes that it is smaller than they are together.
         barriers: statements, by handle, before which the threads of a workgroup must meet: others
             may still read what they overwrite.
     """
 
     at: dict[int, int] = field(default_factory=dict)
     size: int = 0
+    saved: int = 0
     barriers: set[int] = field(default_factory=set)
 
 
@@ -66,7 +69,8 @@ def places(body: Any, sizes: Mapping[int, int], root: Callable[[Any], Any]) -> P
         first = lives[array].first
         if since is not None and not any(map(_is_barrier, steps[since + 1 : first])):
             found.barriers.add(handle(steps[first]))
-    return found if found.size < sum(sizes[array] for array in lives) else Places()
+    found.saved = sum(sizes[array] for array in lives) - found.size
+    return found if found.saved else Places()
 
 
 def shared_in(body: Any) -> list[Any]:
@@ -86,10 +90,15 @@ def _steps(stmt: Any) -> Iterator[Any]:
     if type(stmt) is tirx.SeqStmt:
         for part in stmt.seq:
             yield from _steps(part)
-    elif type(stmt) is tirx.AttrStmt:
+    elif type(stmt) is tirx.AttrStmt or (type(stmt) is tirx.For and _runs_once(stmt)):
         yield from _steps(stmt.body)
     else:
         yield stmt
+
+
+def _runs_once(loop: Any) -> bool:
+    extent = loop.extent
+    return type(extent) is prim.IntImm and int(extent.value) == 1 and not has_jump(loop.body)
 
 
 def _arrays_in(step: Any, sizes: Mapping[int, int], root: Callable[[Any], Any]) -> set[int]:

@@ -19,6 +19,7 @@ from tvm_vision.vulkan.codegen.glsl.analysis import (
     Analysis,
     called,
     handle,
+    has_jump,
     operator_name,
     type_of,
 )
@@ -63,7 +64,7 @@ class StatementPrinter(ExpressionPrinter):
             )
         if type(stmt) not in _CONTAINERS and not _is_barrier(stmt):
             self._settle()
-        if handle(stmt) in self.memory.places.barriers:
+        if handle(stmt) in self.memory.placed.places.barriers:
             self._barrier()
         method(self, stmt)
 
@@ -202,7 +203,7 @@ class StatementPrinter(ExpressionPrinter):
         of = type_of(var)
         narrow = of == INT64 and self.analysis.narrowable(var) and self.analysis.narrowable(extent)
         once = type(extent) is prim.IntImm and int(extent.value) == 1 and stmt.step is None
-        if once and not _has_jump(stmt.body):
+        if once and not has_jump(stmt.body):
             self.bind(var, stmt.min)
             body()
             return
@@ -397,20 +398,6 @@ class StatementPrinter(ExpressionPrinter):
 def _is_barrier(stmt: Any) -> bool:
     call = getattr(stmt, "value", None)
     return type(stmt) is tirx.Evaluate and type(call) is ir.Call and operator_name(call) == BARRIER
-
-
-def _has_jump(stmt: Any) -> bool:
-    """Whether a loop's body contains a break or continue (of any loop)."""
-    found: list[Any] = []
-
-    def see(call: Any) -> None:
-        if operator_name(call) in ("tirx.break_loop", "tirx.continue_loop"):
-            found.append(call)
-
-    tvm_ffi.structural_walk(
-        stmt, [(tirx.stmt.Break, found.append), (tirx.stmt.Continue, found.append), (ir.Call, see)]
-    )
-    return bool(found)
 
 
 def _emit_line(text: str) -> Callable[[StatementPrinter, Any], None]:

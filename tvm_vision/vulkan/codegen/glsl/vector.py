@@ -177,13 +177,16 @@ def pack(value: Value) -> Value:
     """The words of bytes, or of halves, in fours."""
     if value.type.bits == 8:
         return _joined(words_of(value.type), [_word(p) or f"pack32({p})" for p in value.parts])
+    of, halves = UINT32.with_lanes(4), pairs(value)
+    words = [_joined(of, halves[at : at + 2]).text for at in range(0, len(halves), 2)]
+    return Value(words_of(value.type), words)
+
+
+def pairs(value: Value) -> list[str]:
+    """Two words of each four of halves."""
     halves = (f"packFloat2x16({{0}}.{pair})" for pair in ("xy", "zw"))
     both = f"uvec2({', '.join(halves)})"
-    pairs = [_word(p) or both.format(wrap(p, PRIMARY)) for p in value.parts]
-    words = [
-        _joined(UINT32.with_lanes(4), pairs[at : at + 2]).text for at in range(0, len(pairs), 2)
-    ]
-    return Value(words_of(value.type), words)
+    return [_word(p) or both.format(wrap(p, PRIMARY)) for p in value.parts]
 
 
 def _joined(of: Type, pieces: Sequence[str]) -> Value:
@@ -206,10 +209,14 @@ def unpack(words: Value, of: Type) -> Value:
         return Value(of, [Code(f"unpack8({lane})", word=lane) for lane in lanes])
     parts = []
     for text in words.parts:
-        for x, y in ("xy", "zw"):
-            pair = ", ".join(f"unpackFloat2x16({text}.{lane})" for lane in (x, y))
-            parts.append(Code(f"f16vec4({pair})", word=f"{text}.{x}{y}"))
+        parts += [half_vector(text, lanes) for lanes in ("xy", "zw")]
     return Value(of, parts)
+
+
+def half_vector(text: str, lanes: str = "") -> Code:
+    """Four halves of two words: of ``lanes`` of an atom, or of one of two."""
+    both = ", ".join(f"unpackFloat2x16({text}.{lane})" for lane in lanes or "xy")
+    return Code(f"f16vec4({both})", word=f"{text}.{lanes}" if lanes else text)
 
 
 def repeat_in_words(of: Type, value: float) -> Value:

@@ -1,0 +1,120 @@
+"""The array of a shader that stands for shared arrays which take each other's place.
+
+Its elements are vectors of words. What is narrower than a word, bytes and halves, is only loaded
+and stored in whole elements; numbers of 32 bits may be by themselves in kernels with matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm.ir.prim import expr as prim
+
+from tvm_vision.vulkan.codegen.glsl import types
+from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, BufferUse, handle
+from tvm_vision.vulkan.codegen.glsl.shared_places import Places, places, shared_in
+from tvm_vision.vulkan.codegen.glsl.types import INT32, UINT32, Type
+from tvm_vision.vulkan.codegen.glsl.vector import Code, infix, words_of
+
+_ALIGNED = 16  # bytes, at multiples of which each begins
+
+
+@dataclass(frozen=True)
+class PlacedArrays:
+    """Attributes:
+    name: of the array.
+    places: where the others lie in it; none where it does not exist.
+    words: of an element.
+    of: their type.
+    """
+
+    name: str = ""
+    places: Places = field(default_factory=Places)
+    words: int = 4
+    of: Type = UINT32
+
+    def width(self, scalar: Type) -> int:
+        """Scalars of an element."""
+        return 32 * self.words // scalar.bits
+
+    def element(self, place: int) -> int:
+        """The element that begins at a byte."""
+        return place // (4 * self.words)
+
+    def word(self, index: str) -> str:
+        """The text of a word; index: an atom."""
+        shift, mask = str(self.words // 2), str(self.words - 1)
+        return f"{self.name}[{infix('>>', index, shift)}][{infix('&', index, mask)}]"
+
+    def load(self, of: Type, text: str) -> str:
+        """A value of 32 bits of what the array holds."""
+        return _converted(of, self.of.with_lanes(of.lanes), text)
+
+    def store(self, of: Type, text: str) -> str:
+        """What the array holds for a value of 32 bits."""
+        return _converted(self.of.with_lanes(of.lanes), of, text)
+
+    def declarations(self) -> list[str]:
+        """That of the array, where it exists."""
+        if not self.places.at:
+            return []
+        typed = types.name(self.of.with_lanes(self.words))
+        return [f"shared {typed} {self.name}[{self.element(self.places.size)}];"]
+
+
+def _converted(of: Type, held: Type, text: str) -> str:
+    if of.kind == held.kind:
+        return text
+    if "float" not in (of.kind, held.kind):
+        return Code(f"{types.name(of)}({text})")
+    return Code(f"{held.kind}BitsTo{of.kind.capitalize()}({text})")
+
+
+def placed_arrays(
+    analysis: Analysis, body: Any, name: str, width: Callable[[Access], int]
+) -> PlacedArrays:
+    """The arrays of a kernel that take the place of others.
+
+    Args:
+        body: of the kernel.
+        name: of the array that stands for them.
+        width: scalars that an access may load or store at once.
+    """
+    shared = shared_in(body)
+    # What spirv-opt folds of constant bytes and halves is right as long as nobody converts it.
+    elements = [analysis.element(array) for array in shared]
+    packed = {words_of(of.with_lanes(4)).kind for of in elements if of.bits < 32}
+    if len(packed) > 1:
+        return PlacedArrays()
+
+    def found(words: int) -> Places:
+        sizes = {handle(array): _size(analysis, array, words, width) for array in shared}
+        sizes = {array: size for array, size in sizes.items() if size}
+        return places(body, sizes, lambda buffer: analysis.root[handle(buffer)])
+
+    four, two = found(4), found(2)
+    of = INT32 if packed == {"int"} else UINT32
+    if two.saved > four.saved:
+        return PlacedArrays(name, two, 2, of)
+    return PlacedArrays(name, four, 4, of)
+
+
+def _size(analysis: Analysis, buffer: Any, words: int, width: Callable[[Access], int]) -> int:
+    """Bytes of an array that can be a part of one of so many words; 0 of any other."""
+    use = analysis.uses.get(handle(buffer), BufferUse())
+    element = analysis.element(buffer)
+    seen = {access.element.scalar for access in use.accesses}
+    known = all(type(extent) is prim.IntImm for extent in buffer.ty.shape)
+    if use.atomic or seen != {element.scalar} or element.kind == "bool" or not known:
+        return 0
+    if element.bits not in (8, 16, 32) or (element.bits == 8 and words < 4):
+        return 0
+    alone = element.bits == 32 and element.lanes == 1 and analysis.uses_matrices
+    whole = [access for access in use.accesses if access.matrix or not alone]
+    if any(width(access) * element.bits % (32 * words) for access in whole):
+        return 0
+    count = math.prod(int(extent.value) for extent in buffer.ty.shape) * element.lanes
+    return -(-count * element.storage_bytes // _ALIGNED) * _ALIGNED
