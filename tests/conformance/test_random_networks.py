@@ -14,7 +14,9 @@ from support.zoo.table import summary_line
 from tvm_vision.frontend.onnx.graph import is_quantized
 
 SOME = range(0, 6)
+SOME_WIDE = range(5000, 5004)
 MANY = range(100, 300)
+MANY_WIDE = range(5100, 5160)
 
 
 def faults(folder: Path, targets: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -32,6 +34,17 @@ def faults(folder: Path, targets: str, monkeypatch: pytest.MonkeyPatch) -> list[
 def test_a_sample_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, SOME)
     assert faults(tmp_path, "vulkan", monkeypatch) == []
+
+
+def test_a_sample_of_wide_ones_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, SOME_WIDE, wide=True)
+    assert faults(tmp_path, "vulkan", monkeypatch) == []
+
+
+@pytest.mark.slow
+def test_many_wide_ones_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, MANY_WIDE, wide=True)
+    assert faults(tmp_path, "llvm,vulkan", monkeypatch) == []
 
 
 @pytest.mark.slow

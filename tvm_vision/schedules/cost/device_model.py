@@ -268,9 +268,9 @@ GEMM = GemmCosts(
     group=23.0,
     output=20.0,
 )
-# What an H200's driver gives the workgroups of a unit together, whatever the chip has: three of
-# 16 KiB run at once, two of 24 KiB, and one of 28 KiB (benchmarks/schedules.md, "Shared memory").
-SHARED_AT_ONCE = 53_000
+# What an H200's driver gives the workgroups of a unit together, whatever the chip has
+# (benchmarks/schedules.md, "Shared memory of a unit").
+SHARED_AT_ONCE = 48 << 10
 # Fitted to 672 kernels on an H200 (benchmarks/schedules.md, "Halves"). That bytes are multiplied
 # twice as fast was not fitted.
 COOPMAT = CoopmatCosts(
