@@ -83,9 +83,12 @@ def masked_shares(net: Network, value: str) -> str | None:
     if net.maybe():
         hidden = net.add("ConstantOfShape", net.whole(rows, columns))
         least = net.add("Sub", hidden, net.constant(net.one_of(100.0, 1e4, 3.4e38)))
-        return net.add("Softmax", net.add("Where", wanted, value, least), axis=-1)
-    added = net.add("Where", wanted, net.constant(0.0), net.constant(-1e9))
-    return net.add("Softmax", net.add("Add", value, added), axis=-1)
+        masked = net.add("Where", wanted, value, least)
+    else:
+        added = net.add("Where", wanted, net.constant(0.0), net.constant(-1e9))
+        masked = net.add("Add", value, added)
+    net.inner.add(masked)  # sums of such numbers are none
+    return net.add("Softmax", masked, axis=-1)
 
 
 @step(4)

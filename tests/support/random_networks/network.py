@@ -46,6 +46,7 @@ class Network:
         self.weights: list[onnx.TensorProto] = []
         self.shapes: dict[str, Shape] = {}
         self.kinds: dict[str, int] = {}
+        self.inner: set[str] = set()  # tensors within a step, which no other step reads
         # Of what depends on no input: weights, and what is computed of shapes.
         self.values: dict[str, onnx.TensorProto] = {}
 
@@ -157,7 +158,9 @@ class Network:
         return [
             n
             for n in ["x", *made][::-1]
-            if self.kinds.get(n) == TensorProto.FLOAT and n not in self.values
+            if self.kinds.get(n) == TensorProto.FLOAT
+            and n not in self.values
+            and n not in self.inner
         ]
 
     def others(self, shape: Shape) -> list[str]:
