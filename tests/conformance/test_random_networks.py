@@ -16,7 +16,7 @@ from tvm_vision.frontend.onnx.graph import is_quantized
 SOME = range(0, 6)
 SOME_WIDE = range(5000, 5004)
 MANY = range(100, 300)
-MANY_WIDE = range(5100, 5150)
+MANY_WIDE = range(5100, 5150)  # of 5154 next to nothing is left: its numbers cancel
 
 
 def faults(folder: Path, targets: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -6,9 +6,9 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
 from tvm import tirx
 from tvm.target import Target
+from tvm_ffi.serialization import from_json_graph_str
 
 from ...schedules import ScheduleConfig, TargetLimits
 from ...tvm_compat.no_ops import lowering_context
@@ -43,7 +43,8 @@ class KernelMaker:
 
     def made(self, job: Job) -> KernelCode:
         """The code of a kernel. Raises UnsupportedKernelError, and what TVM raises."""
-        function: tirx.PrimFunc = tvm.ir.load_json(job.function)
+        # TVM's own reading goes through the text twice more, for what older versions wrote.
+        function: tirx.PrimFunc = from_json_graph_str(job.function)
         with self.target, lowering_context():
             module = schedule_kernels(
                 {job.name: function}, self.target, self.limits, {job.name: job.choice}
