@@ -292,6 +292,28 @@ def test_convolution_with_emulated_matrices_of_bytes(
     layer.check(schedule_with(layer.kernel, limits, ScheduleConfig("coopmat_gemm", tile)), device)
 
 
+def test_bytes_in_fours_share_their_place_where_room_is_short(
+    monkeypatch: pytest.MonkeyPatch, device_info: Any
+) -> None:
+    need_right_arrays(device_info)
+    tile = CoopmatTile(16, 16, 128, 1, 1, 2, MATRIX, factors=INT8)
+    limits = replace(TargetLimits.of(target()), int8_matrices=(MATRIX,))
+    seen: list[str] = []
+
+    def noted(*args: Any) -> list[Any]:
+        kernels = print_kernels(*args)
+        seen.extend(kernel.source for kernel in kernels)
+        return [emulated(kernel) for kernel in kernels]
+
+    print_kernels = build.print_kernels
+    monkeypatch.setattr(build, "print_kernels", noted)
+    layer = Layer(20, 9, 24, 3)  # channels of which no sixteen are fetched at once
+    short = {"max_shared_memory_per_block": tile.shared_bytes(limits.subgroup)}
+    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES, **short}, host="llvm")
+    layer.check(schedule_with(layer.kernel, limits, ScheduleConfig("coopmat_gemm", tile)), device)
+    assert any("shared int shared_words[" in source for source in seen)
+
+
 @pytest.mark.parametrize("case", [(32, 9, 24, 3, 1), (20, 14, 40, 3, 2), (128, 7, 64, 1, 1)])
 def test_convolution_with_matrices_of_bytes(case: tuple[int, ...]) -> None:
     limits = TargetLimits.of(target())

@@ -53,9 +53,9 @@ def test_results_stay_right(first: str, second: str) -> None:
 def test_the_second_takes_the_place_of_the_first_behind_a_barrier() -> None:
     (kernel,) = lowering.kernels(reversed_twice("float32", "int32"))
     (declared,) = re.findall(r"shared (\w+) (\w+)\[(\d+)\];", kernel.source)
-    assert declared == ("uvec4", "shared_v4", str(N))
+    assert declared == ("uvec4", "shared_words", str(N))
     # The one that is put in stands between the last load of the first and the second's store.
-    steps = re.findall(r"barrier\(\)|shared_v4\[[^=\n]*\] = |shared_v4", kernel.source)
+    steps = re.findall(r"barrier\(\)|shared_words\[[^=\n]*\] = |shared_words", kernel.source)
     kinds = ["store" if "=" in s else "barrier" if "barrier" in s else "load" for s in steps[1:]]
     assert kinds == ["store", "barrier", "load", "barrier", "store", "barrier", "load"]
 
@@ -106,4 +106,6 @@ def test_a_third_array_lies_where_the_smaller_two_were() -> None:
                 b[64 + tx * 4 + i] = T.Cast("float32", both[(15 - tx) * 4 + i])
 
     (kernel,) = lowering.kernels(three)
-    assert re.findall(r"shared \w+ \w+\[\d+\];", kernel.source) == ["shared uvec4 shared_v4[32];"]
+    assert re.findall(r"shared \w+ \w+\[\d+\];", kernel.source) == [
+        "shared uvec4 shared_words[32];"
+    ]

@@ -84,14 +84,20 @@ class CoopmatTile:
         """Subgroups of a workgroup."""
         return self.subgroups_m * self.subgroups_n * self.slice_k
 
-    @property
-    def shared_bytes(self) -> int:
+    def shared_bytes(self, lanes: int) -> int:
         """Shared memory of a workgroup: the factors, or the sums in 32 bits, which take their place
-        (vulkan/codegen/glsl/shared_places.py)."""
+        (vulkan/codegen/glsl/shared_places.py) where threads fetch four halves or sixteen bytes.
+
+        Args:
+            lanes: threads of a subgroup.
+        """
         rows, columns = TYPES[self.factors].b(self.n, self.k)
         factors = self.m * (self.k + self.skew) + rows * (columns + self.skew)
         sums = self.subtile_m * self.n if self.subtiles else self.m * self.n * self.slice_k
-        return max(self.bytes_each * factors, 4 * sums)
+        both = (self.bytes_each * factors, 4 * sums)
+        least = (VECTOR if self.bytes_each == 2 else VECTOR_BYTES) * self.subgroups * lanes
+        apart = any(size * self.k % least for size in (self.m, self.n))
+        return sum(both) if apart else max(both)
 
     @property
     def subtile_m(self) -> int:
@@ -152,7 +158,10 @@ def likeliness(tile: CoopmatTile, shape: Product, limits: TargetLimits) -> tuple
 def fits(tile: CoopmatTile, limits: TargetLimits) -> bool:
     """Whether a workgroup of the target can hold a tile, with the same work for every thread."""
     threads = tile.subgroups * limits.subgroup
-    if not threads <= min(MOST_THREADS, limits.threads) or tile.shared_bytes > limits.shared_bytes:
+    if (
+        not threads <= min(MOST_THREADS, limits.threads)
+        or tile.shared_bytes(limits.subgroup) > limits.shared_bytes
+    ):
         return False
     costs, units = limits.device.coopmat, limits.device.units
     if isinstance(costs, MatrixPipelineCosts):
@@ -210,10 +219,11 @@ def cycles(tile: CoopmatTile, shape: Product, device: DeviceModel) -> float:
     results = shape.b * shape.m * shape.n
     if isinstance(costs, MatrixPipelineCosts):
         done, data = _work(tile, shape, units.lanes), _data(tile, units.lanes, costs)
-        whole = matrix_cycles(done, data, groups, tile.subgroups, tile.shared_bytes, costs, units)
+        shared_bytes = tile.shared_bytes(units.lanes)
+        whole = matrix_cycles(done, data, groups, tile.subgroups, shared_bytes, costs, units)
         return split_k_cycles(whole, results, tile.split_k, device.split_k)
     threads = tile.subgroups * units.lanes
-    resident = units.resident(groups, threads, tile.shared_bytes)
+    resident = units.resident(groups, threads, tile.shared_bytes(units.lanes))
     waves = up(groups, units.count * resident)
     fetched = (tile.m + tile.n) * tile.k * tile.bytes_each
     fetch = up(fetched // VECTOR_BYTES, threads) * costs.fetch
@@ -236,7 +246,7 @@ def waves(tile: CoopmatTile, device: DeviceModel) -> float | None:
     if not isinstance(costs, MatrixPipelineCosts):
         return None
     data = _data(tile, units.lanes, costs)
-    return matrix_waves(data, tile.subgroups, tile.shared_bytes, costs, units)
+    return matrix_waves(data, tile.subgroups, tile.shared_bytes(units.lanes), costs, units)
 
 
 def _own(tile: CoopmatTile) -> tuple[int, int, int]:

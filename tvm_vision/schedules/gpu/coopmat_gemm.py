@@ -75,8 +75,11 @@ def schedule_matrix(schedule: Schedule, block: Any, tile: CoopmatTile, lanes: in
     tensorized.append(_from_matrices(schedule, matrices, tile))
     for name in ("k_matrix", "m_matrix", "n_matrix"):
         schedule.unroll(loops[name])
+    # By way of registers also what is found number by number gets to shared memory in vectors.
+    for operand in operands:
+        schedule.annotate(operand, "tirx.manifest_shared_memory_local_stage", 1)
     if int(schedule.get(loops["k_tile"]).extent) > 1:
-        _overlap(schedule, operands, loops["k_tile"])
+        _overlap(schedule, loops["k_tile"])
     start = schedule.decompose_reduction(sums, loops["k_tile"])
     tensorized += [
         (schedule.get_loops(start)[-2], intrinsic("fill", tile.matrix, factors=tile.factors)),
@@ -200,12 +203,10 @@ def _from_matrices(schedule: Schedule, matrices: Any, tile: CoopmatTile) -> tupl
     return first, intrinsic("store", tile.matrix, factors=tile.factors)
 
 
-def _overlap(schedule: Schedule, operands: list[Any], loop: Any) -> None:
+def _overlap(schedule: Schedule, loop: Any) -> None:
     """Fetches the next tiles into registers while the present ones are multiplied.
 
     The statements of a step are: A to registers, to shared memory, B likewise, the products.
     """
-    for operand in operands:
-        schedule.annotate(operand, "tirx.manifest_shared_memory_local_stage", 1)
     schedule.annotate(loop, "software_pipeline_stage", [0, 1, 0, 1, 1])
     schedule.annotate(loop, "software_pipeline_order", [1, 0, 3, 2, 4])

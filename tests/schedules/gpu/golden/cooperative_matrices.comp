@@ -15,7 +15,7 @@ layout(local_size_x = 32, local_size_y = 2, local_size_z = 1) in;
 layout(std430, set = 0, binding = 0) writeonly buffer matmul_v4_block { f16vec4 matmul_v4[]; };
 layout(std430, set = 0, binding = 1) readonly buffer x0_v4_block { uvec4 x0_v4[]; };
 layout(std430, set = 0, binding = 2) readonly buffer x1_v4_block { uvec4 x1_v4[]; };
-shared uvec4 shared_v4[320];
+shared uvec4 shared_words[320];
 
 void main() {
   const int blockIdx_x = int(gl_WorkGroupID.x);
@@ -65,7 +65,7 @@ void main() {
     [[unroll]]
     for (int ax0_ax1_fused_0_2 = 0; ax0_ax1_fused_0_2 < 2; ++ax0_ax1_fused_0_2) {
       const uvec4 words_2 = x0_reindex_pad_shared_local_v4[ax0_ax1_fused_0_2];
-      shared_v4[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_2 * 80] = words_2;
+      shared_words[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_2 * 80] = words_2;
     }
     [[unroll]]
     for (int ax0_ax1_fused_0_3 = 0; ax0_ax1_fused_0_3 < 2; ++ax0_ax1_fused_0_3) {
@@ -82,7 +82,7 @@ void main() {
     [[unroll]]
     for (int ax0_ax1_fused_0_4 = 0; ax0_ax1_fused_0_4 < 2; ++ax0_ax1_fused_0_4) {
       const uvec4 words_4 = x1_reindex_pad_shared_local_v4[ax0_ax1_fused_0_4];
-      shared_v4[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_4 * 80 + 160] = words_4;
+      shared_words[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_4 * 80 + 160] = words_4;
     }
     [[unroll]]
     for (int ax0_ax1_fused_0_5 = 0; ax0_ax1_fused_0_5 < 2; ++ax0_ax1_fused_0_5) {
@@ -97,14 +97,14 @@ void main() {
       x1_reindex_pad_shared_local_v4[ax0_ax1_fused_0_5] = t_3;
     }
     barrier();
-    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[0], shared_v4, 0, 5, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[1], shared_v4, 80, 5, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b[0], shared_v4, cse_v1 + 160, 5, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[0], shared_words, 0, 5, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[1], shared_words, 80, 5, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b[0], shared_words, cse_v1 + 160, 5, gl_CooperativeMatrixLayoutRowMajor);
     matmul_sum_reindex_pad_shared_wmma_accumulator[0] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a[0], x1_reindex_pad_shared_wmma_matrix_b[0], matmul_sum_reindex_pad_shared_wmma_accumulator[0]);
     matmul_sum_reindex_pad_shared_wmma_accumulator[1] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a[1], x1_reindex_pad_shared_wmma_matrix_b[0], matmul_sum_reindex_pad_shared_wmma_accumulator[1]);
-    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[0], shared_v4, 2, 5, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[1], shared_v4, 82, 5, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b[0], shared_v4, cse_v1 + 240, 5, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[0], shared_words, 2, 5, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a[1], shared_words, 82, 5, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b[0], shared_words, cse_v1 + 240, 5, gl_CooperativeMatrixLayoutRowMajor);
     matmul_sum_reindex_pad_shared_wmma_accumulator[0] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a[0], x1_reindex_pad_shared_wmma_matrix_b[0], matmul_sum_reindex_pad_shared_wmma_accumulator[0]);
     matmul_sum_reindex_pad_shared_wmma_accumulator[1] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a[1], x1_reindex_pad_shared_wmma_matrix_b[0], matmul_sum_reindex_pad_shared_wmma_accumulator[1]);
   }
@@ -112,32 +112,32 @@ void main() {
   [[unroll]]
   for (int ax0_ax1_fused_0_6 = 0; ax0_ax1_fused_0_6 < 2; ++ax0_ax1_fused_0_6) {
     const uvec4 words_6 = x0_reindex_pad_shared_local_v4[ax0_ax1_fused_0_6];
-    shared_v4[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_6 * 80] = words_6;
+    shared_words[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_6 * 80] = words_6;
   }
   [[unroll]]
   for (int ax0_ax1_fused_0_7 = 0; ax0_ax1_fused_0_7 < 2; ++ax0_ax1_fused_0_7) {
     const uvec4 words_7 = x1_reindex_pad_shared_local_v4[ax0_ax1_fused_0_7];
-    shared_v4[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_7 * 80 + 160] = words_7;
+    shared_words[threadIdx_y * 40 + cse_v4 * 5 + cse_v5 + ax0_ax1_fused_0_7 * 80 + 160] = words_7;
   }
   barrier();
-  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[0], shared_v4, 0, 5, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[1], shared_v4, 80, 5, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b_1[0], shared_v4, cse_v1 + 160, 5, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[0], shared_words, 0, 5, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[1], shared_words, 80, 5, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b_1[0], shared_words, cse_v1 + 160, 5, gl_CooperativeMatrixLayoutRowMajor);
   matmul_sum_reindex_pad_shared_wmma_accumulator[0] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a_1[0], x1_reindex_pad_shared_wmma_matrix_b_1[0], matmul_sum_reindex_pad_shared_wmma_accumulator[0]);
   matmul_sum_reindex_pad_shared_wmma_accumulator[1] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a_1[1], x1_reindex_pad_shared_wmma_matrix_b_1[0], matmul_sum_reindex_pad_shared_wmma_accumulator[1]);
-  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[0], shared_v4, 2, 5, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[1], shared_v4, 82, 5, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b_1[0], shared_v4, cse_v1 + 240, 5, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[0], shared_words, 2, 5, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x0_reindex_pad_shared_wmma_matrix_a_1[1], shared_words, 82, 5, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(x1_reindex_pad_shared_wmma_matrix_b_1[0], shared_words, cse_v1 + 240, 5, gl_CooperativeMatrixLayoutRowMajor);
   matmul_sum_reindex_pad_shared_wmma_accumulator[0] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a_1[0], x1_reindex_pad_shared_wmma_matrix_b_1[0], matmul_sum_reindex_pad_shared_wmma_accumulator[0]);
   matmul_sum_reindex_pad_shared_wmma_accumulator[1] = coopMatMulAdd(x0_reindex_pad_shared_wmma_matrix_a_1[1], x1_reindex_pad_shared_wmma_matrix_b_1[0], matmul_sum_reindex_pad_shared_wmma_accumulator[1]);
   barrier();
-  coopMatStore(matmul_sum_reindex_pad_shared_wmma_accumulator[0], shared_v4, threadIdx_y * 4, 8, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatStore(matmul_sum_reindex_pad_shared_wmma_accumulator[1], shared_v4, threadIdx_y * 4 + 128, 8, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatStore(matmul_sum_reindex_pad_shared_wmma_accumulator[0], shared_words, threadIdx_y * 4, 8, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatStore(matmul_sum_reindex_pad_shared_wmma_accumulator[1], shared_words, threadIdx_y * 4 + 128, 8, gl_CooperativeMatrixLayoutRowMajor);
   barrier();
   for (int ax0_ax1_fused_0_8 = 0; ax0_ax1_fused_0_8 < 3; ++ax0_ax1_fused_0_8) {
     const int cse_v11 = threadIdx_x & 7;
     if (((cse_v11 >> 2) + cse_v6 < 3) && (threadIdx_y + ax0_ax1_fused_0_8 * 2 < 5)) {
-      matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + cse_v11 + (ax0_ax1_fused_0_8 * 96 + blockIdx_x * 8)] = f16vec4(uintBitsToFloat(shared_v4[threadIdx_y * 32 + threadIdx_x + ax0_ax1_fused_0_8 * 64]));
+      matmul_v4[threadIdx_y * 48 + (threadIdx_x >> 3) * 12 + cse_v11 + (ax0_ax1_fused_0_8 * 96 + blockIdx_x * 8)] = f16vec4(uintBitsToFloat(shared_words[threadIdx_y * 32 + threadIdx_x + ax0_ax1_fused_0_8 * 64]));
     }
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +89,8 @@ class KernelPrinter(StatementPrinter):
         for parameter in scalars:
             self._scalar_argument(parameter)
         self._axes()
-        self.memory.place_shared(self._function.body, self.names.unique("shared_v4"))
+        most = int(self.attributes.get("max_shared_memory_per_block", sys.maxsize))
+        self.memory.place_shared(self._function.body, self.names.unique("shared_words"), most)
         self.statement(self._function.body)
         self._check_shared_memory()
         body = self.text()

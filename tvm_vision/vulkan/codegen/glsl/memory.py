@@ -71,13 +71,14 @@ class KernelMemory:
         self.storages: dict[int, Storage] = {}
         self.placed = PlacedArrays()
 
-    def place_shared(self, body: Any, name: str) -> None:
+    def place_shared(self, body: Any, name: str, most: int) -> None:
         """Lets shared arrays of a kernel take the place of others that are read no more.
 
         Args:
             name: of the array that stands for them.
+            most: bytes of shared memory that a workgroup may have.
         """
-        self.placed = placed_arrays(self._analysis, body, name, self._width)
+        self.placed = placed_arrays(self._analysis, body, name, self._width, most)
 
     # -- what there is --------------------------------------------------------
 

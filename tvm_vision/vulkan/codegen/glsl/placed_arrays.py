@@ -74,7 +74,7 @@ def _converted(of: Type, held: Type, text: str) -> str:
 
 
 def placed_arrays(
-    analysis: Analysis, body: Any, name: str, width: Callable[[Access], int]
+    analysis: Analysis, body: Any, name: str, width: Callable[[Access], int], most: int
 ) -> PlacedArrays:
     """The arrays of a kernel that take the place of others.
 
@@ -82,6 +82,7 @@ def placed_arrays(
         body: of the kernel.
         name: of the array that stands for them.
         width: scalars that an access may load or store at once.
+        most: bytes of shared memory that a workgroup may have.
     """
     shared = shared_in(body)
     # What spirv-opt folds of constant bytes and halves is right as long as nobody converts it.
@@ -97,9 +98,12 @@ def placed_arrays(
 
     four, two = found(4), found(2)
     of = INT32 if packed == {"int"} else UINT32
-    if two.saved > four.saved:
-        return PlacedArrays(name, two, 2, of)
-    return PlacedArrays(name, four, 4, of)
+    best, words = (two, 2) if two.saved > four.saved else (four, 4)
+    apart = sum(_bytes(analysis, array) for array in shared)
+    # Bytes in fours: single words are slower than vectors, but better than none.
+    if apart - best.saved > most and (one := found(1)).saved > best.saved:
+        best, words = one, 1
+    return PlacedArrays(name, best, words, of)
 
 
 def _size(analysis: Analysis, buffer: Any, words: int, width: Callable[[Access], int]) -> int:
@@ -107,14 +111,21 @@ def _size(analysis: Analysis, buffer: Any, words: int, width: Callable[[Access],
     use = analysis.uses.get(handle(buffer), BufferUse())
     element = analysis.element(buffer)
     seen = {access.element.scalar for access in use.accesses}
-    known = all(type(extent) is prim.IntImm for extent in buffer.ty.shape)
-    if use.atomic or seen != {element.scalar} or element.kind == "bool" or not known:
+    if use.atomic or seen != {element.scalar} or element.kind == "bool":
         return 0
-    if element.bits not in (8, 16, 32) or (element.bits == 8 and words < 4):
+    if words not in {8: (4, 1), 16: (4, 2), 32: (4, 2, 1)}.get(element.bits, ()):
         return 0
     alone = element.bits == 32 and element.lanes == 1 and analysis.uses_matrices
     whole = [access for access in use.accesses if access.matrix or not alone]
     if any(width(access) * element.bits % (32 * words) for access in whole):
         return 0
-    count = math.prod(int(extent.value) for extent in buffer.ty.shape) * element.lanes
-    return -(-count * element.storage_bytes // _ALIGNED) * _ALIGNED
+    return -(-_bytes(analysis, buffer) // _ALIGNED) * _ALIGNED
+
+
+def _bytes(analysis: Analysis, buffer: Any) -> int:
+    """Of an array; 0 where its size is not constant, which no shader has."""
+    element, shape = analysis.element(buffer), list(buffer.ty.shape)
+    if not all(type(extent) is prim.IntImm for extent in shape):
+        return 0
+    count = math.prod(int(extent.value) for extent in shape)
+    return count * element.lanes * (4 if element.kind == "bool" else element.storage_bytes)

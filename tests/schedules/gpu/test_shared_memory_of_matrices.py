@@ -1,0 +1,88 @@
+"""The shared memory of kernels on matrices is what their tiles are taken for, whatever the tile."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from schedules.gpu.test_coopmat_gemm import convolution
+from schedules.gpu.test_int8 import MATRIX_LIMITS, Layer
+from tvm import relax
+from tvm.s_tir import Schedule
+
+from support.matrix_runs import LIMITS, halves, printed
+from support.schedule_runs import fused
+from tvm_vision.schedules import choices, schedule_with
+from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile
+from tvm_vision.schedules.templates import FAILURES, TEMPLATES
+
+BYTES = {"int": 4, "uint": 4, "float": 4, "float16_t": 2, "int8_t": 1}
+VECTORS = {"vec": 4, "ivec": 4, "uvec": 4, "f16vec": 2, "i8vec": 1}
+SOME = 8  # tiles of each template
+HALVES = {
+    "rows": lambda: halves(fused(relax.op.matmul, [(197, 192), (192, 384)])),
+    "rows of odd length": lambda: halves(fused(relax.op.matmul, [(50, 100), (100, 70)])),
+    "channels last": lambda: halves(convolution(64, 28, 96, 3)),
+    "channels first": lambda: halves(convolution(40, 28, 64, 3, layout="NCHW")),
+    "strides": lambda: halves(convolution(3, 56, 32, 3, 2, layout="NCHW")),
+}
+OF_BYTES = {
+    "windows": lambda: Layer(64, 28, 96, 3).kernel,
+    "pixels": lambda: Layer(96, 14, 40, 1).kernel,
+    "channels that do not divide": lambda: Layer(20, 17, 24, 3).kernel,
+}
+
+
+def shared_bytes(source: str) -> int:
+    found = re.findall(r"^shared (\w+) \w+(?:\[(\d+)\])?;$", source, re.M)
+
+    def size(typed: str) -> int:
+        return BYTES.get(typed) or VECTORS[typed[:-1]] * int(typed[-1])
+
+    return sum(size(typed) * int(count or 1) for typed, count in found)
+
+
+def few(shared: int) -> dict[str, Any]:
+    """Of a target with so many bytes of shared memory a workgroup."""
+    return {
+        "supports_int8": True,
+        "supports_8bit_buffer": True,
+        "max_shared_memory_per_block": shared,
+    }
+
+
+@pytest.mark.parametrize(
+    ("made", "limits"),
+    [
+        *[pytest.param(made, LIMITS, id=name) for name, made in HALVES.items()],
+        *[pytest.param(made, MATRIX_LIMITS, id=f"bytes, {n}") for n, made in OF_BYTES.items()],
+    ],
+)
+def test_is_no_more_than_tiles_say(made: Any, limits: Any) -> None:
+    function = made()
+    offered = choices(function, dataclasses.replace(limits, split_k=True))
+    random = np.random.default_rng(0)
+    seen = 0
+    for template in ("coopmat_gemm", "direct_conv"):
+        tiles = [choice for choice in offered if choice.template == template]
+        chosen = random.permutation(len(tiles))[:SOME].tolist()
+        for choice in {0, *chosen} if tiles else ():
+            tile = tiles[choice].parameters
+            try:
+                scheduled = schedule_with(function, limits, tiles[choice])
+            except FAILURES:
+                continue
+            shape = TEMPLATES[template].shape_of(Schedule(function))
+            said = tile.shared_bytes(limits.subgroup if isinstance(tile, CoopmatTile) else shape)
+            most = limits.shared_bytes
+            kernel = next(k for k in printed(scheduled, **few(most)) if "coopMat" in k.source)
+            if shared_bytes(kernel.source) > said:  # of bytes in fours, while there is room
+                assert re.search(r"^shared int \w+\[", kernel.source, re.M), tile
+            assert shared_bytes(kernel.source) <= most
+            kernel = next(k for k in printed(scheduled, **few(said)) if "coopMat" in k.source)
+            assert shared_bytes(kernel.source) <= said, tile
+            seen += 1
+    assert seen >= SOME // 2
