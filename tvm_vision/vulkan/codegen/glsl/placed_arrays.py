@@ -24,11 +24,13 @@ _ALIGNED = 16  # bytes, at multiples of which each begins
 
 @dataclass(frozen=True)
 class PlacedArrays:
-    """Attributes:
-    name: of the array.
-    places: where the others lie in it; none where it does not exist.
-    words: of an element.
-    of: their type.
+    """How arrays lie in one.
+
+    Attributes:
+        name: of the one array.
+        places: where the others lie in it; none where it does not exist.
+        words: of an element of it.
+        of: their type.
     """
 
     name: str = ""
@@ -88,7 +90,7 @@ def placed_arrays(
     # What spirv-opt folds of constant bytes and halves is right as long as nobody converts it.
     elements = [analysis.element(array) for array in shared]
     packed = {words_of(of.with_lanes(4)).kind for of in elements if of.bits < 32}
-    if len(packed) > 1:
+    if len(shared) < 2 or len(packed) > 1:
         return PlacedArrays()
 
     def found(words: int) -> Places:
