@@ -126,13 +126,13 @@ def build(
         leaves the order of the sums as it is. target: as ``str(Target)`` writes it. options: of
         the network's compilation.
     """
-    import tvm
     from tvm.target import Target
+    from tvm_ffi.serialization import from_json_graph_str
 
     from ..compiler import build_function
     from ..schedules import ScheduleConfig
 
-    kernel = tvm.ir.load_json(function)
+    kernel = from_json_graph_str(function)
     choice = ScheduleConfig.from_dict(dict(decision)) if decision else None
     if choice is None:
         kernel = _on_all_cores(kernel)

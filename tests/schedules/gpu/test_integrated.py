@@ -16,6 +16,7 @@ from tvm.target import Target
 
 from support.compiled import executor_of
 from support.networks import NETWORKS, mainly, reference
+from support.shared_memory import shared_bytes
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import TargetLimits
@@ -62,14 +63,6 @@ TIGER_LAKE = gpu(32, supports_integer_dot_product=True)
 
 
 HEAD = re.compile(r"// grid (\d+) x (\d+) x (\d+).*, workgroup (\d+) x (\d+) x (\d+)")
-SHARED = re.compile(r"^shared (\w+) \w+(?:\[(\d+)\])?;$", re.M)
-BYTES = {"float": 4, "int": 4, "uint": 4, "bool": 4, "float16_t": 2, "int8_t": 1}
-VECTORS = {"vec": 4, "ivec": 4, "uvec": 4, "f16vec": 2, "i8vec": 1}
-
-
-def bytes_of(typed: str) -> int:
-    """Bytes of a type of GLSL."""
-    return BYTES.get(typed) or VECTORS[typed[:-1]] * int(typed[-1])
 
 
 def workgroups(source: str) -> Iterator[tuple[str, int, int, int]]:
@@ -80,8 +73,7 @@ def workgroups(source: str) -> Iterator[tuple[str, int, int, int]]:
         assert name and head
         x, y, z, *group = map(int, head.groups())
         threads = math.prod(group)
-        shared = sum(bytes_of(t) * int(n or 1) for t, n in SHARED.findall(kernel))
-        yield name[1], threads, threads * x * y * z, shared
+        yield name[1], threads, threads * x * y * z, shared_bytes(kernel)
 
 
 def compiled(name: str, target: dict[str, Any], **options: Any) -> tuple[Any, Any]:

@@ -15,12 +15,11 @@ from tvm.s_tir import Schedule
 
 from support.matrix_runs import LIMITS, halves, printed
 from support.schedule_runs import fused
+from support.shared_memory import shared_bytes
 from tvm_vision.schedules import choices, schedule_with
 from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile
 from tvm_vision.schedules.templates import FAILURES, TEMPLATES
 
-BYTES = {"int": 4, "uint": 4, "float": 4, "float16_t": 2, "int8_t": 1}
-VECTORS = {"vec": 4, "ivec": 4, "uvec": 4, "f16vec": 2, "i8vec": 1}
 SOME = 8  # tiles of each template
 HALVES = {
     "rows": lambda: halves(fused(relax.op.matmul, [(197, 192), (192, 384)])),
@@ -34,15 +33,6 @@ OF_BYTES = {
     "pixels": lambda: Layer(96, 14, 40, 1).kernel,
     "channels that do not divide": lambda: Layer(20, 17, 24, 3).kernel,
 }
-
-
-def shared_bytes(source: str) -> int:
-    found = re.findall(r"^shared (\w+) \w+(?:\[(\d+)\])?;$", source, re.M)
-
-    def size(typed: str) -> int:
-        return BYTES.get(typed) or VECTORS[typed[:-1]] * int(typed[-1])
-
-    return sum(size(typed) * int(count or 1) for typed, count in found)
 
 
 def few(shared: int) -> dict[str, Any]:

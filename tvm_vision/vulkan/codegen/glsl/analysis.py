@@ -7,6 +7,7 @@ workgroup, and the 64-bit temporaries whose values fit 32 bits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +74,11 @@ def called(call: Any) -> str:
     """The name of a call's operator, or of the function of ours that it stands for."""
     name = operator_name(call)
     return str(call.args[0].value) if name == "tirx.call_extern" else name
+
+
+def is_barrier(stmt: Any) -> bool:
+    call = getattr(stmt, "value", None)
+    return type(stmt) is tirx.Evaluate and type(call) is ir.Call and operator_name(call) == BARRIER
 
 
 def has_jump(stmt: Any) -> bool:
@@ -336,6 +342,13 @@ class Analysis:
     def element(self, buffer: Any) -> Type:
         """The element type of a buffer variable; may have several lanes."""
         return types.parse(str(buffer.ty.dtype.dtype))
+
+    def scalars(self, buffer: Any) -> int:
+        """How many scalars a buffer has; 0 where that is not known."""
+        shape = list(buffer.ty.shape)
+        if not all(type(extent) is prim.IntImm for extent in shape):
+            return 0
+        return math.prod(int(extent.value) for extent in shape) * self.element(buffer).lanes
 
     def use(self, buffer: Any) -> BufferUse:
         """The uses of the memory behind a buffer variable."""

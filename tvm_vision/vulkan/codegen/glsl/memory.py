@@ -10,7 +10,6 @@ in such faster than from that in pieces of eight.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tvm import tirx
@@ -298,7 +297,7 @@ class KernelMemory:
         base, offset = split_constant(index)
         if (first := printer.choices.get((guard, base))) is not None:
             apart = offset - first.offset
-            if apart >= 0 and self._values(buffer) >= apart * width + lanes:
+            if apart >= 0 and self._analysis.scalars(buffer) >= apart * width + lanes:
                 return infix("+", first.name, str(apart)) if apart else first.name
         either = f"{guard} ? {printer.atom(index, INT32, 'at')} : 0"
         name = printer.atom(Code(either, CONDITIONAL), INT32, "at")
@@ -315,15 +314,7 @@ class KernelMemory:
     def holds(self, buffer: Any, of: Type) -> bool:
         """Whether a buffer is an argument that is known to have a value of ``of`` at index 0."""
         storage = self._storage(buffer)
-        return storage.kind == "buffer" and self._values(buffer) >= of.lanes
-
-    def _values(self, buffer: Any) -> int:
-        """How many scalars a buffer has; 0 where that is not known."""
-        shape = list(buffer.ty.shape)
-        if not all(type(extent) is prim.IntImm for extent in shape):
-            return 0
-        elements = math.prod(int(extent.value) for extent in shape)
-        return elements * self._analysis.element(buffer).lanes
+        return storage.kind == "buffer" and self._analysis.scalars(buffer) >= of.lanes
 
     def _storage(self, buffer: Any) -> Storage:
         return self.storages[handle(self._analysis.root[handle(buffer)])]

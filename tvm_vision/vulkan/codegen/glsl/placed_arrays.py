@@ -6,16 +6,13 @@ and stored in whole elements; numbers of 32 bits may be by themselves in kernels
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm.ir.prim import expr as prim
-
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import Access, Analysis, BufferUse, handle
-from tvm_vision.vulkan.codegen.glsl.shared_places import Places, places, shared_in
+from tvm_vision.vulkan.codegen.glsl.shared_places import Places, Uses, places, shared_in
 from tvm_vision.vulkan.codegen.glsl.types import INT32, UINT32, Type
 from tvm_vision.vulkan.codegen.glsl.vector import Code, infix, words_of
 
@@ -93,10 +90,11 @@ def placed_arrays(
     if len(shared) < 2 or len(packed) > 1:
         return PlacedArrays()
 
+    uses = Uses(body, set(map(handle, shared)), lambda buffer: analysis.root[handle(buffer)])
+
     def found(words: int) -> Places:
         sizes = {handle(array): _size(analysis, array, words, width) for array in shared}
-        sizes = {array: size for array, size in sizes.items() if size}
-        return places(body, sizes, lambda buffer: analysis.root[handle(buffer)])
+        return places(uses, {array: size for array, size in sizes.items() if size})
 
     four, two = found(4), found(2)
     of = INT32 if packed == {"int"} else UINT32
@@ -126,8 +124,5 @@ def _size(analysis: Analysis, buffer: Any, words: int, width: Callable[[Access],
 
 def _bytes(analysis: Analysis, buffer: Any) -> int:
     """Of an array; 0 where its size is not constant, which no shader has."""
-    element, shape = analysis.element(buffer), list(buffer.ty.shape)
-    if not all(type(extent) is prim.IntImm for extent in shape):
-        return 0
-    count = math.prod(int(extent.value) for extent in shape)
-    return count * element.lanes * (4 if element.kind == "bool" else element.storage_bytes)
+    element = analysis.element(buffer)
+    return analysis.scalars(buffer) * (4 if element.kind == "bool" else element.storage_bytes)

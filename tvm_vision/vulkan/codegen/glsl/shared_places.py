@@ -2,12 +2,12 @@
 
 A product's factors are in shared memory while it is summed up and its sums when that is done. How
 many workgroups a unit of a GPU holds at a time depends on the memory of each: on an H200's driver
-those of more than 25 KiB are alone.
+those of more than 24 KiB are alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir.prim import expr as prim
 
-from tvm_vision.vulkan.codegen.glsl.analysis import BARRIER, handle, has_jump, operator_name
+from tvm_vision.vulkan.codegen.glsl.analysis import handle, has_jump, is_barrier
 
 
 @dataclass
@@ -36,40 +36,42 @@ class Places:
     barriers: set[int] = field(default_factory=set)
 
 
-@dataclass
-class _Life:
-    """The first and the last of a kernel's outermost statements that use an array."""
+class Uses:
+    """Which of a kernel's outermost statements use which of some arrays."""
 
-    first: int
-    last: int
+    def __init__(self, body: Any, arrays: Container[int], root: Callable[[Any], Any]) -> None:
+        """
+        Args:
+            body: of a kernel.
+            arrays: by the handles of their allocations.
+            root: the allocation that a buffer is a view of.
+        """
+        self.steps = list(_steps(body))
+        self.first: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            for array in _arrays_in(step, arrays, root):
+                self.first.setdefault(array, number)
+                self.last[array] = number
 
 
-def places(body: Any, sizes: Mapping[int, int], root: Callable[[Any], Any]) -> Places:
+def places(uses: Uses, sizes: Mapping[int, int]) -> Places:
     """Places of arrays of which some are in use after others; none where there are no such.
 
     Args:
-        body: of a kernel.
-        sizes: bytes of the arrays that may share their place, by the handles of their allocations.
-        root: the allocation that a buffer is a view of.
+        sizes: bytes of the arrays that may share their place.
     """
-    steps = list(_steps(body))
-    used = [_arrays_in(step, sizes, root) for step in steps]
-    lives: dict[int, _Life] = {}
-    for number, arrays in enumerate(used):
-        for array in arrays:
-            lives.setdefault(array, _Life(number, number)).last = number
+    first, last = uses.first, uses.last
     found = Places()
-    for array in sorted(lives, key=lambda array: lives[array].first):
-        others = [other for other in found.at if lives[other].last >= lives[array].first]
+    for array in sorted(first.keys() & sizes, key=lambda array: first[array]):
+        others = [other for other in found.at if last[other] >= first[array]]
+        ended = [other for other in found.at if last[other] < first[array]]
         found.at[array] = _free(sizes[array], [(found.at[o], sizes[o]) for o in others])
         found.size = max(found.size, found.at[array] + sizes[array])
-        ended = [other for other in found.at if lives[other].last < lives[array].first]
-        over = [other for other in ended if _overlap(found.at, sizes, array, other)]
-        since = max((lives[other].last for other in over), default=None)
-        first = lives[array].first
-        if since is not None and not any(map(_is_barrier, steps[since + 1 : first])):
-            found.barriers.add(handle(steps[first]))
-    found.saved = sum(sizes[array] for array in lives) - found.size
+        over = [last[other] for other in ended if _overlap(found.at, sizes, array, other)]
+        if over and not any(map(is_barrier, uses.steps[max(over) + 1 : first[array]])):
+            found.barriers.add(handle(uses.steps[first[array]]))
+    found.saved = sum(sizes[array] for array in found.at) - found.size
     return found if found.saved else Places()
 
 
@@ -101,12 +103,12 @@ def _runs_once(loop: Any) -> bool:
     return type(extent) is prim.IntImm and int(extent.value) == 1 and not has_jump(loop.body)
 
 
-def _arrays_in(step: Any, sizes: Mapping[int, int], root: Callable[[Any], Any]) -> set[int]:
+def _arrays_in(step: Any, arrays: Container[int], root: Callable[[Any], Any]) -> set[int]:
     found: set[int] = set()
 
     def see(buffer: Any) -> None:
         array = handle(root(buffer))
-        if array in sizes:
+        if array in arrays:
             found.add(array)
 
     tvm_ffi.structural_walk(
@@ -131,9 +133,3 @@ def _free(size: int, taken: list[tuple[int, int]]) -> int:
 
 def _overlap(at: Mapping[int, int], sizes: Mapping[int, int], one: int, other: int) -> bool:
     return at[one] < at[other] + sizes[other] and at[other] < at[one] + sizes[one]
-
-
-def _is_barrier(stmt: Any) -> bool:
-    if type(stmt) is not tirx.Evaluate or type(stmt.value) is not ir.Call:
-        return False
-    return operator_name(stmt.value) == BARRIER

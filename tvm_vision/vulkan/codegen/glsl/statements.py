@@ -20,7 +20,7 @@ from tvm_vision.vulkan.codegen.glsl.analysis import (
     called,
     handle,
     has_jump,
-    operator_name,
+    is_barrier,
     type_of,
 )
 from tvm_vision.vulkan.codegen.glsl.emit import Slot
@@ -62,7 +62,7 @@ class StatementPrinter(ExpressionPrinter):
             raise UnsupportedKernelError(
                 f"a {type(stmt).__name__} statement has no form in a Vulkan shader"
             )
-        if type(stmt) not in _CONTAINERS and not _is_barrier(stmt):
+        if type(stmt) not in _CONTAINERS and not is_barrier(stmt):
             self._settle()
         if handle(stmt) in self.memory.placed.places.barriers:
             self._barrier()
@@ -393,11 +393,6 @@ class StatementPrinter(ExpressionPrinter):
             raise UnsupportedKernelError(
                 f"a barrier stands in a {type(stmt).__name__} loop that only some threads enter"
             )
-
-
-def _is_barrier(stmt: Any) -> bool:
-    call = getattr(stmt, "value", None)
-    return type(stmt) is tirx.Evaluate and type(call) is ir.Call and operator_name(call) == BARRIER
 
 
 def _emit_line(text: str) -> Callable[[StatementPrinter, Any], None]:
