@@ -94,6 +94,14 @@ def test_a_turned_result_has_its_queries_in_fours() -> None:
     assert not candidates(form_of((1, 2), 34, 48, 32, turned=True), LIMITS)
 
 
+def test_rows_are_whole_while_all_workgroups_run_at_once() -> None:
+    """Else in parts, which leave room for as many as there are. The order of times on an H200."""
+    few, many = (candidates(form_of((1, heads), 197, 197, 64), LIMITS) for heads in (12, 48))
+    assert few[0].parts_of_keys == 1
+    assert many[0] == AttentionTile(2, 4, 4)
+    assert {tile.parts_of_keys for tile in many} >= {1, 3, 4}
+
+
 def check(form: AttentionForm, tile: AttentionTile | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """That the kernel, on emulated matrices, computes what float64 does."""
     print_kernels = build.print_kernels
