@@ -198,15 +198,16 @@ def pack_depthwise(weights: Array, block: int) -> Array:
     return np.ascontiguousarray(padded.reshape(outer, block, kh, kw).transpose(0, 2, 3, 1))
 
 
-def merge_groups(weights: Array, groups: int, merged: int) -> Array:
-    """Weights for ``merged`` groups, each of several of ``groups``, with zeros between them."""
+def merge_groups(weights: Array, groups: int, together: int) -> Array:
+    """Weights of groups that are so many of ``groups`` each, with zeros between them; the last is
+    filled up with groups of zeros."""
     out, depth, kh, kw = weights.shape
-    together = groups // merged
-    wide = np.zeros((out, depth * together, kh, kw), weights.dtype)
+    rows, merged = out // groups, -(-groups // together)
+    wide = np.zeros((merged * together * rows, depth * together, kh, kw), weights.dtype)
     for group in range(groups):
-        rows = slice(group * (out // groups), (group + 1) * (out // groups))
+        of_group = slice(group * rows, (group + 1) * rows)
         first = group % together * depth
-        wide[rows, first : first + depth] = weights[rows]
+        wide[of_group, first : first + depth] = weights[of_group]
     return wide
 
 

@@ -127,6 +127,32 @@ def test_blocks_of_other_vectors(target):
     assert any(f"depthwise_conv2d_c{block}_" in f"{kernel}_" for kernel in kernels)
 
 
+@pytest.mark.parametrize(
+    ("groups", "depth", "out_depth", "stay"),
+    [
+        (23, 8, 8, False),  # the last block is filled up with a group of zeros
+        (11, 8, 16, False),
+        (9, 4, 4, False),
+        (3, 24, 24, False),
+        (5, 24, 24, False),  # a fourth pair would be a block more than there is: all together
+        (17, 6, 6, True),
+    ],
+)
+@pytest.mark.parametrize("target", TARGETS)
+def test_groups_of_fewer_channels_than_a_block(groups, depth, out_depth, stay, target):
+    channels, out = groups * depth, groups * out_depth
+
+    def follow(builder, y):
+        y = builder.emit(OP.nn.relu(y))
+        y = conv(builder, y, out, channels, 3, seed=2, groups=groups, padding=1)
+        return conv(builder, y, 20, out, seed=3)
+
+    build = after_convolution(follow, channels=channels)
+    kernels = assert_same(build, (1, 5, 6, 7), target=target)
+    in_blocks = sum("conv2d_c" in kernel for kernel in kernels)
+    assert in_blocks == 3 or (stay and in_blocks == 2)
+
+
 def shuffle(builder, x, groups, shape):
     n, channels, h, w = shape
     y = builder.emit(OP.reshape(x, (n, groups, channels // groups, h, w)))

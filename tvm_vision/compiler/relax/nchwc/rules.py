@@ -96,12 +96,12 @@ def _windows(
     channels = blocks.shape(source)[1]  # type: ignore[index]
     if groups > 1 and groups == channels:
         return _depthwise(blocks, source, weights, window, result)
-    merged = _merged(groups, channels, result[1], blocks.block)
-    if groups // merged > MOST_MERGED:
+    together = _together(groups, channels, result[1], blocks.block)
+    if together > MOST_MERGED:
         return None
-    if merged != groups:
-        weights = blocked.merge_groups(weights, groups, merged)
-    return _dense(blocks, source, weights, window, result, merged)
+    if together > 1:
+        weights = blocked.merge_groups(weights, groups, together)
+    return _dense(blocks, source, weights, window, result, -(-groups // together))
 
 
 def _dense(
@@ -160,12 +160,17 @@ def _depthwise(
     return NchwcTensor(blocks.emit(called), tuple(result))
 
 
-def _merged(groups: int, channels: int, out: int, block: int) -> int:
-    """The most groups, made of whole ones, that are whole blocks on both sides."""
-    for merged in range(groups, 1, -1):
-        if groups % merged == 0 and out // merged % block == 0 == channels // merged % block:
-            return merged
-    return 1
+def _together(groups: int, channels: int, out: int, block: int) -> int:
+    """How many groups are whole blocks on both sides, as few as can be; all of them where fewer
+    leave a rest that is more than what fills up the last block."""
+    for together in range(1, groups):
+        merged = -(-groups // together)
+        sides = [together * side // groups for side in (channels, out)]
+        whole = all(side % block == 0 for side in sides)
+        blocks = [merged * side // block for side in sides]
+        if whole and blocks == [blocked.blocks_of(side, block) for side in (channels, out)]:
+            return together
+    return groups
 
 
 def _has_layout(attrs: Any, data: str, kernel: str) -> bool:
