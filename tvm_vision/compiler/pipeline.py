@@ -52,7 +52,6 @@ from .relax.fold_constants import fold_constants, fold_moves
 from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
 from .relax.fusion import fuse
-from .relax.group_norms import group_norms_in_steps
 from .relax.items_of_tuples import items_of_tuples
 from .relax.join_moves import join_moves
 from .relax.join_products import join_products
@@ -60,6 +59,8 @@ from .relax.layout_choice import channel_block, layout_on_gpu
 from .relax.legalize import legalize_ops
 from .relax.nchwc.block_channels import block_channels
 from .relax.node_names import NodeNames, Nodes
+from .relax.norms_in_steps import norms_in_steps
+from .relax.norms_of_images import norms_of_images
 from .relax.own_operators import LegalizeOwnOperators
 from .relax.pads_into_windows import pads_into_windows
 from .relax.pool_before_concat import pools_before_concats
@@ -219,6 +220,15 @@ def _legalize_int8(network: Compilation) -> None:
     # Matrices read the weights of an output side by side, threads those of several.
     words = limits.dp4a and not limits.int8_matrices
     network.module = integer_kernels(network.module, WORD if network.on_gpu else 1, words)
+
+
+def _norms_in_steps(network: Compilation) -> None:
+    groups = network.limits.device.enough.groups
+    network.module = norms_in_steps(network.module, groups if network.on_gpu else None)
+
+
+def _sums_in_steps(network: Compilation) -> None:
+    network.module = sums_in_steps(network.module, network.limits.device.enough.groups)
 
 
 def _windows_as_rows(network: Compilation) -> None:
@@ -387,12 +397,13 @@ PHASES: tuple[Phase, ...] = (
     Phase("windows_as_rows", RELAX, _windows_as_rows, 3,
           lambda n: n.on_gpu and n.options.windows_as_rows),
     Phase("dead_code", RELAX, _relax(DEAD_CODE)),
+    Phase("norms_of_images", RELAX, _relax_on(norms_of_images), 3, lambda n: n.on_gpu),
     Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),
     Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),
     Phase("sink_turns", RELAX, _relax_on(sink_turns), 3, _joins_moves),
-    Phase("group_norms_in_steps", RELAX, _relax_on(group_norms_in_steps)),
-    Phase("sums_in_steps", RELAX, _relax_on(sums_in_steps), 3, lambda n: n.on_gpu),
+    Phase("norms_in_steps", RELAX, _norms_in_steps),
+    Phase("sums_in_steps", RELAX, _sums_in_steps, 3, lambda n: n.on_gpu),
     Phase("scatters_as_gathers", RELAX, _scatters),
     Phase("top_k_by_rank", RELAX, _relax_on(top_k_by_rank), 0, lambda n: n.on_gpu),
     Phase("pools_before_concats", RELAX, _relax_on(pools_before_concats), 3,

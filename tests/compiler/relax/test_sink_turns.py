@@ -209,3 +209,64 @@ def keys(b: relax.BlockBuilder, x: Any) -> Any:
 def test_a_product_keeps_its_operand_where_the_turn_stays(network: Callable) -> None:
     module, _ = module_of(network, TOKENS)
     assert operators_in(sink_turns(module)) == operators_in(module)
+
+
+def normalized(b: relax.BlockBuilder, x: Any) -> Any:
+    """As PoolFormer mixes tokens: what a pool takes from a normalization over the whole image."""
+    image = first(b, x)
+    mean, variance = (b.emit(op(image, [1, 2, 3], True)) for op in (OP.mean, OP.variance))
+    normal = b.emit(OP.divide(b.emit(OP.subtract(image, mean)), variance))
+    return b.emit(OP.permute_dims(b.emit(OP.subtract(pooled(b, normal), normal)), TO_LAST))
+
+
+def pooled(b: relax.BlockBuilder, image: Any) -> Any:
+    return b.emit(OP.nn.avg_pool2d(image, (3, 3), (1, 1), (1, 1, 1, 1), count_include_pad=False))
+
+
+def halved(b: relax.BlockBuilder, x: Any) -> Any:
+    """Another size behind the pool."""
+    half = b.emit(OP.nn.max_pool2d(first(b, x), (2, 1), (1, 2), (0, 1, 1, 0), ceil_mode=True))
+    return b.emit(OP.permute_dims(b.emit(OP.nn.relu(half)), TO_LAST))
+
+
+def gated(b: relax.BlockBuilder, x: Any) -> Any:
+    """One number of each channel, with its axes and without."""
+    image = first(b, x)
+    means = b.emit(OP.mean(image, [2, 3], keepdims=True))
+    largest = b.emit(OP.reshape(b.emit(OP.max(image, [-2, -1])), (1, CHANNELS, 1, 1)))
+    scaled = b.emit(OP.add(b.emit(OP.multiply(image, means)), largest))
+    return b.emit(OP.permute_dims(scaled, TO_LAST))
+
+
+def of_all(b: relax.BlockBuilder, x: Any) -> Any:
+    return b.emit(OP.sum(first(b, x)))
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("network", [normalized, halved, gated, of_all])
+def test_pools_and_sums_are_of_what_was_turned(network: Callable) -> None:
+    module, signature = module_of(network, LAST)
+    made = sink_turns(module)
+    assert "permute_dims" in operators_in(module)
+    assert "permute_dims" not in operators_in(made)
+    found: list[np.ndarray] = []
+    for each in (made, module):
+        executor = executor_of(compile_model(each, signature, target="vulkan", opt_level=0))
+        executor.run(x0=X)
+        found += executor.outputs().values()
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
+
+
+def pool_alone(b: relax.BlockBuilder, x: Any) -> Any:
+    return pooled(b, first(b, x))
+
+
+def columns(b: relax.BlockBuilder, x: Any) -> Any:
+    """Channels and columns are left, past each other."""
+    return b.emit(OP.mean(first(b, x), [2], keepdims=True))
+
+
+@pytest.mark.parametrize("network", [pool_alone, columns])
+def test_pools_and_sums_that_need_the_turn_keep_it(network: Callable) -> None:
+    module, _ = module_of(network, LAST)
+    assert operators_in(sink_turns(module)) == operators_in(module)

@@ -81,6 +81,25 @@ def test_many_threads_share_them(
     assert max(launch.steps for launch in found) < (of_variance if name == "variance" else steps)
 
 
+def normalized(builder: Any, x: Any) -> Any:
+    mean, variance = (op(x, [1, 2, 3], True) for op in (relax.op.mean, relax.op.variance))
+    root = relax.op.sqrt(relax.op.add(variance, relax.const(1e-5, "float32")))
+    return builder.emit(relax.op.divide(relax.op.subtract(x, mean), root))
+
+
+def test_a_normalization_sums_its_parts_once() -> None:
+    """The moments of parts, the mean, the root of the variance, and what is made of them."""
+    module, _ = module_of(normalized, (1, 64, 56, 56))
+    launches = launches_of(module, parse_target(MATRIX_GPU), precision="fp16")
+    assert len(launches) == 4
+    assert max(launch.threads for launch in launches) >= LANES
+
+
+def test_more_rows_are_taken_apart_where_they_leave_a_device_idle() -> None:
+    module, _ = module_of(network("variance", [2, 3], False), (1, 16, 256, 256))
+    assert str(sums_in_steps(module, 64)) == str(module) != str(sums_in_steps(module, 128))
+
+
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [
@@ -92,4 +111,4 @@ def test_many_threads_share_them(
 )
 def test_others_stay_as_they_are(shape, axes) -> None:
     module, _ = module_of(network("sum", axes, False), shape)
-    assert str(sums_in_steps(module)) == str(module)
+    assert str(sums_in_steps(module, 128)) == str(module)

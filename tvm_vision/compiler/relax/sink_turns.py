@@ -5,7 +5,8 @@ there and back, although both of its terms lie as the next convolution reads the
 whose products have channels last in the model, too, as ConvNeXt's, and those whose tokens are
 images for one convolution. Behind the sum one turn is left of two, and none where the next one
 takes it back; the sum is then a part of the product's kernel. So are products of tokens, between
-two turns in MLP-Mixer and gMLP: (x' W)' is W' x.
+two turns in MLP-Mixer and gMLP: (x' W)' is W' x. A pool has a form for channels last, and a sum
+over all axes that a turn moves knows none.
 """
 
 from __future__ import annotations
@@ -34,8 +35,18 @@ from .rewriting import (
 from .views import VIEWS, Place, join, place_of, view_of
 
 _SINGLE = {f"relax.{name}" for name in (*UNARY, *BINARY, "astype", "clip", "where")}
+_SUMS = {
+    f"relax.{op.__name__}": op
+    for op in (relax.op.sum, relax.op.mean, relax.op.variance, relax.op.max, relax.op.min)
+}
+_POOLS = {
+    "relax.nn.avg_pool2d": relax.op.nn.avg_pool2d,
+    "relax.nn.max_pool2d": relax.op.nn.max_pool2d,
+}
+_MOVED = {"relax.permute_dims", "relax.matmul"}
 # Axes of a tensor, those of one element left out, the slowest in memory first.
 Order = tuple[int, ...]
+CHANNELS_LAST = (0, 2, 3, 1)
 
 
 def sink_turns(mod: tvm.IRModule) -> tvm.IRModule:
@@ -68,6 +79,20 @@ def _turned_product(value: Any, orders: Collection[Order], lookup: Lookup) -> Or
     return order
 
 
+def _channels_last(call: Any) -> Order | None:
+    """The order of channels last in what a pool of channels first reads and makes; None for any
+    other operator, and where one of both has no pixels."""
+    if operator_of(call) not in _POOLS or str(call.attrs.layout) != "NCHW":
+        return None
+    found = {_order_of(CHANNELS_LAST, fixed_shape(of)) for of in (call.args[0], call)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _order_of(axes: Sequence[int], shape: Sequence[int] | None) -> Order | None:
+    """Axes in an order as ``Order`` has it; None where extents are not known."""
+    return None if shape is None else tuple(axis for axis in axes if shape[axis] > 1)
+
+
 @dataclass(frozen=True)
 class _Reads:
     """In which orders the variables of a function are read, by those; none for being read as they
@@ -96,6 +121,7 @@ class _Reads:
                 continue
             own = later.get(var, set())
             product = _turned_product(value, own, lookup)
+            pooled = _channels_last(value)
             for n, operand in enumerate(operands):
                 place = place_of(operand, lookup)
                 if place is None:
@@ -107,6 +133,8 @@ class _Reads:
                             orders.setdefault(place.source, set()).add(order)
                 elif product is not None and n == 0:
                     later.setdefault(place.source, set()).add(product)
+                elif pooled is not None:
+                    later.setdefault(place.source, set()).update(own & {pooled})
                 elif operator_of(value) in _SINGLE and fixed_shape(operand) == fixed_shape(value):
                     later.setdefault(place.source, set()).update(own)
         return cls(views, later)
@@ -167,7 +195,7 @@ class _Rewriter(relax.PyExprMutator):
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
         name = operator_of(call)
-        if name not in _SINGLE and name not in ("relax.permute_dims", "relax.matmul"):
+        if name not in _SINGLE | _SUMS.keys() | _POOLS.keys() | _MOVED:
             return call
         call = self.builder_.normalize(call)
         shape = fixed_shape(call)
@@ -175,6 +203,10 @@ class _Rewriter(relax.PyExprMutator):
             return call
         if name == "relax.matmul":
             return self._product(call)
+        if name in _POOLS:
+            return self._pool(call)
+        if name in _SUMS:
+            return self._sum(call, shape)
         return self._sunk(call, shape) if name in _SINGLE else self._taken_back(call, shape)
 
     def _taken_back(self, turn: relax.Call, shape: tuple[int, ...]) -> relax.Expr:
@@ -233,6 +265,51 @@ class _Rewriter(relax.PyExprMutator):
         dtype = str(call.ty.dtype)
         inner = relax.op.matmul(constant_like(weights.T), source, dtype)
         return relax.op.permute_dims(self.builder_.emit(inner, str(self._var.name)), axes)
+
+    def _pool(self, pool: relax.Call) -> relax.Expr:
+        """Of what has channels last, where the turn behind it is taken back later."""
+        order = _channels_last(pool)
+        turned = self._turned_operand(pool)
+        if order is None or turned is None or turned[1] != order:
+            return pool
+        if order not in self.reads.later.get(self._var, ()):
+            return pool
+        shape, attrs = fixed_shape(pool.args[0]), pool.attrs
+        source = self._shaped(turned[0], tuple(shape[axis] for axis in CHANNELS_LAST))  # type: ignore[index]
+        inner = _POOLS[operator_of(pool)](
+            source, attrs.pool_size, attrs.strides, attrs.padding, attrs.dilation,
+            attrs.ceil_mode, attrs.count_include_pad, "NHWC", "NHWC",
+        )  # fmt: skip
+        return relax.op.permute_dims(self.builder_.emit(inner, str(self._var.name)), [0, 3, 1, 2])
+
+    def _sum(self, call: relax.Call, shape: tuple[int, ...]) -> relax.Expr:
+        """Over what is turned, where no axes that the turn moves past each other are kept."""
+        turned = self._turned_operand(call)
+        whole = fixed_shape(call.args[0])
+        if turned is None or whole is None:
+            return call
+        source, order = turned
+        axes = range(len(whole)) if call.attrs.axis is None else call.attrs.axis
+        gone = {int(axis) % len(whole) for axis in axes}
+        kept = [axis for axis in order if axis not in gone]
+        if kept != sorted(kept):
+            return call
+        lying = [*(axis for axis, extent in enumerate(whole) if extent == 1), *order]
+        source = self._shaped(source, tuple(whole[axis] for axis in lying))
+        places = [place for place, axis in enumerate(lying) if axis in gone]
+        operator, name = _SUMS[operator_of(call)], str(self._var.name)
+        # With its axes, whose shape may be the one that is wanted: no reshape ends its kernel then.
+        return self._shaped(self.builder_.emit(operator(source, places, True), name), shape)
+
+    def _turned_operand(self, call: relax.Call) -> tuple[Any, Order] | None:
+        """What the operand of a call is turned of, and the order that its axes lie in; None where
+        it is not turned."""
+        whole = fixed_shape(call.args[0])
+        place = place_of(call.args[0], self.lookup_binding)
+        order = None if whole is None else _order_kept(place, whole)
+        if place is None or order is None or list(order) == sorted(order):
+            return None
+        return place.source, order
 
     def _views_of(self, given: Any) -> set[Order]:
         """In which orders an operand, as it was, is turned for others."""

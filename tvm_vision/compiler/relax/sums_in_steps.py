@@ -8,19 +8,27 @@ summed to hundreds of results, and these to the ones that are wanted.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import relax
 
+from tvm_vision.topi.moments import mean_of_parts, moments_of_parts, variance_of_parts
+
 from .operators import fixed_shape, operator_of
-from .rewriting import rewritten
+from .rewriting import bindings_of, rewritten
 
 # More rows have a workgroup each, and shorter ones are over before another launch begins.
 MOST_ROWS = 4
 LEAST_TERMS = 1 << 16
-LEAST_OF_VARIANCE = 1 << 17  # it takes two launches more
-MOST_PARTS = 1 << 10
+# A normalization's mean and variance are two sums one after the other, or two launches in steps;
+# of rows half as long all of a normalization is one kernel (whole_rows.py). Of long ones more rows
+# gain by it, as long as they leave most of a device idle.
+LEAST_OF_MOMENTS = 1 << 15
+IDLE = 8  # so many times the rows that are would occupy a device
+MOST_PARTS = 1 << 10  # of all rows
 # Rows that lie beside each other, channels that come last, share a workgroup: how many do, how many
 # terms of all of them are worth two steps, and of how many workgroups at most.
 LINE, LEAST_IN_LINES, MOST_LINES = 8, 1 << 18, 8
@@ -30,51 +38,137 @@ _SUMS = {
     "relax.max": relax.op.max,
     "relax.min": relax.op.min,
 }
-_VARIANCE = "relax.variance"
+_MEAN, _VARIANCE = "relax.mean", "relax.variance"
 
 
-def sums_in_steps(mod: tvm.IRModule) -> tvm.IRModule:
-    """``main`` with its longest sums, means, variances and maxima in two steps."""
-    return rewritten(mod, _LongSums(mod))
+def sums_in_steps(mod: tvm.IRModule, groups: int) -> tvm.IRModule:
+    """``main`` with its longest sums, means, variances and maxima in two steps.
+
+    Args:
+        groups: workgroups of sums that occupy the device.
+    """
+    return rewritten(mod, _LongSums(mod, groups))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A long row of a tensor, and into how many parts it goes.
+
+    Attributes:
+        shape: of the tensor.
+        first, last: the axes that the row begins and ends with.
+        parts: of one size.
+    """
+
+    shape: tuple[int, ...]
+    first: int
+    last: int
+    parts: int
+
+    @property
+    def terms(self) -> int:
+        """Of the row."""
+        return math.prod(self.shape[self.first : self.last + 1])
+
+    def parted(self, emit: Any, x: Any) -> Any:
+        """``x`` with its row as two axes, the parts and what they consist of, and axes of one
+        element where others of the row were."""
+        others = [1] * (self.last - self.first)
+        row = [self.parts, self.terms // self.parts, *others]
+        return emit(
+            relax.op.reshape(x, [*self.shape[: self.first], *row, *self.shape[self.last + 1 :]])
+        )
+
+    def flat(self, emit: Any, x: Any) -> Any:
+        """``x`` as (before, parts, terms of a part, after)."""
+        before, after = math.prod(self.shape[: self.first]), math.prod(self.shape[self.last + 1 :])
+        return emit(relax.op.reshape(x, [before, self.parts, self.terms // self.parts, after]))
 
 
 @relax.expr_functor.mutator
 class _LongSums(relax.PyExprMutator):
+    def __init__(self, mod: tvm.IRModule, groups: int) -> None:
+        super().__init__(mod)
+        self._groups = groups
+        self._varying = {
+            key
+            for _, call in bindings_of(mod["main"])
+            if operator_of(call) == _VARIANCE and (key := self._key(call)) is not None
+        }
+        self._moments: dict[Any, Any] = {}
+
     def visit_call_(self, call: relax.Call) -> relax.Expr:
+        of = call
         call = self.visit_expr_post_order(call)
         name = operator_of(call)
-        taken = _row_of(call) if name in _SUMS or name == _VARIANCE else None
-        if taken is None:
+        if name in (_MEAN, _VARIANCE) and (key := self._key(of)) in self._varying:
+            return self._of_moments(key, call)
+        row = _row_along(call.args[0], call.attrs.axis, _is_long) if name in _SUMS else None
+        if row is None:
             return call
-        before, parts, terms, after = taken
-        emit = self.builder_.emit
-        x = emit(relax.op.reshape(call.args[0], [before, parts, terms // parts, after]))
-        if name == _VARIANCE:
-            # That within parts of one size, and that of their means.
-            within = emit(relax.op.mean(emit(relax.op.variance(x, [2])), [1]))
-            among = emit(relax.op.variance(emit(relax.op.mean(x, [2])), [1]))
-            x = emit(relax.op.add(within, among))
-        else:
-            x = emit(_SUMS[name](emit(_SUMS[name](x, [2])), [1]))
-        return relax.op.reshape(x, [int(size) for size in call.ty.shape])
+        emit, operator = self.builder_.emit, _SUMS[name]
+        x = emit(operator(row.parted(emit, call.args[0]), [row.first + 1]))
+        return operator(x, call.attrs.axis, keepdims=call.attrs.keepdims)
+
+    def _of_moments(self, key: Any, call: relax.Call) -> relax.Expr:
+        """A mean or variance, where a variance of these rows is wanted."""
+        if key not in self._moments:
+            row = key[1]
+            x = row.flat(self.builder_.emit, call.args[0])
+            self._moments[key] = self.builder_.emit_te(moments_of_parts, x)
+        shape = [int(size) for size in call.ty.shape]
+        whole = variance_of_parts if operator_of(call) == _VARIANCE else mean_of_parts
+        return self.builder_.call_te(whole, self._moments[key], shape)
+
+    def _key(self, call: Any) -> tuple[Any, _Row] | None:
+        """What a mean or variance goes along; None where that is no long row."""
+        row = _row_along(call.args[0], call.attrs.axis, _varies_long(self._groups))
+        return None if row is None else (call.args[0], row)
 
 
-def _row_of(call: Any) -> tuple[int, int, int, int] | None:
-    """What lies around a long row, (before, parts, terms, after), and into how many parts it goes;
-    None for others, and where axes between those of the row are kept."""
-    shape = fixed_shape(call.args[0])
+def varies_in_steps(x: Any, axes: Iterable[Any], groups: int) -> bool:
+    """Whether ``sums_in_steps`` takes the mean and variance of a tensor along these axes apart.
+
+    Args:
+        groups: workgroups of sums that occupy the device.
+    """
+    return _row_along(x, axes, _varies_long(groups)) is not None
+
+
+def _is_long(rows: int, terms: int) -> bool:
+    return rows <= MOST_ROWS and terms >= LEAST_TERMS
+
+
+def _varies_long(groups: int) -> Callable[[int, int], bool]:
+    def is_long(rows: int, terms: int) -> bool:
+        few, some = rows <= MOST_ROWS, rows <= groups // IDLE
+        return (few and terms >= LEAST_OF_MOMENTS) or (some and terms >= LEAST_TERMS)
+
+    return is_long
+
+
+def _row_along(
+    x: Any, axes: Iterable[Any] | None, is_long: Callable[[int, int], bool]
+) -> _Row | None:
+    """The long rows of a tensor along axes, None for all of them; None for others, and where axes
+    between those of the row are kept.
+
+    Args:
+        is_long: whether so many rows of so many terms are worth two steps.
+    """
+    shape = fixed_shape(x)
     if shape is None:
         return None
-    axes = range(len(shape)) if call.attrs.axis is None else map(int, call.attrs.axis)
-    gone = sorted({axis % len(shape) for axis in axes if shape[axis] > 1})
+    places = range(len(shape)) if axes is None else [int(axis) % len(shape) for axis in axes]
+    gone = sorted({axis for axis in places if shape[axis] > 1})
     terms = math.prod(shape[axis] for axis in gone)
-    least = LEAST_OF_VARIANCE if operator_of(call) == _VARIANCE else LEAST_TERMS
     if not gone or math.prod(shape[gone[0] : gone[-1] + 1]) != terms:
         return None
     before, after = math.prod(shape[: gone[0]]), math.prod(shape[gone[-1] + 1 :])
-    few = before * after <= MOST_ROWS and terms >= least
-    lines = after > 1 and before * -(-after // LINE) <= MOST_LINES
+    groups = before * -(-after // LINE) if after > 1 else before
+    few = is_long(before * after, terms)
+    lines = after > 1 and groups <= MOST_LINES
     if not few and not (lines and terms * min(after, LINE) >= LEAST_IN_LINES):
         return None
-    parts = max(n for n in range(1, MOST_PARTS + 1) if terms % n == 0)
-    return (before, parts, terms, after) if parts > 1 else None
+    parts = max(n for n in range(1, MOST_PARTS // groups + 1) if terms % n == 0)
+    return _Row(shape, gone[0], gone[-1], parts) if parts > 1 else None

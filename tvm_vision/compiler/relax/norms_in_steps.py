@@ -1,0 +1,91 @@
+"""Normalizations step by step: mean, what differs from it, the mean of its squares.
+
+TVM's kernel of a group normalization takes the mean of squares less the square of the mean. Of
+numbers far from 0 that leaves rounding errors, or less than none, whose root is NaN; where channels
+are last it takes the mean over the wrong pixels. Its kernel of a layer normalization is good, but
+for rows so long that a workgroup of a GPU alone is slow: those are means and variances, which
+``sums_in_steps`` takes apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from .operators import fixed_shape, operator_of
+from .rewriting import rewritten
+from .sums_in_steps import varies_in_steps
+
+
+def norms_in_steps(mod: tvm.IRModule, groups: int | None) -> tvm.IRModule:
+    """``main`` with its group normalizations as sums and elementwise operators, and for GPUs its
+    layer normalizations of long rows, too.
+
+    Args:
+        groups: workgroups of sums that occupy a GPU; None for processors.
+    """
+    return rewritten(mod, _Norms(mod, groups))
+
+
+@relax.expr_functor.mutator
+class _Norms(relax.PyExprMutator):
+    def __init__(self, mod: tvm.IRModule, groups: int | None) -> None:
+        super().__init__(mod)
+        self._groups = groups
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        if operator_of(call) == "relax.nn.group_norm":
+            return self._group_norm(call)
+        if operator_of(call) == "relax.nn.layer_norm":
+            return self._layer_norm(call)
+        return call
+
+    def _group_norm(self, call: relax.Call) -> relax.Expr:
+        x, gamma, beta = call.args
+        shape, attrs = [int(extent) for extent in x.ty.shape], call.attrs
+        channel, groups = int(attrs.channel_axis) % len(shape), int(attrs.num_groups)
+        emit, op = self.builder_.emit, relax.op
+        split = [groups, shape[channel] // groups]
+        x = emit(op.reshape(x, [*shape[:channel], *split, *shape[channel + 1 :]]))
+        places = [int(axis) % len(shape) for axis in attrs.axes]
+        axes = sorted([channel + 1, *(axis + (axis > channel) for axis in places)])
+        x = emit(op.reshape(self._normal(x, axes, attrs.epsilon), shape))
+        of_channels = [shape[channel], *[1] * (len(shape) - 1 - channel)]
+        return self._placed(x, op.reshape(gamma, of_channels), op.reshape(beta, of_channels), attrs)
+
+    def _layer_norm(self, call: relax.Call) -> relax.Expr:
+        x, gamma, beta = call.args
+        shape = fixed_shape(x)
+        if shape is None:
+            return call
+        axes = sorted(int(axis) % len(shape) for axis in call.attrs.axes)
+        behind = axes == list(range(len(shape) - len(axes), len(shape)))
+        if not behind or not self._is_long(x, axes):
+            return call
+        x = self._normal(x, axes, call.attrs.epsilon)
+        return self._placed(x, gamma, beta, call.attrs)
+
+    def _normal(self, x: Any, axes: Sequence[int], epsilon: float) -> Any:
+        """``x`` with a mean of 0 and a variance of 1 along axes."""
+        emit, op = self.builder_.emit, relax.op
+        long = self._is_long(x, axes)
+        variance = emit(op.variance(x, axes, keepdims=True)) if long else None
+        x = emit(op.subtract(x, emit(op.mean(x, axes, keepdims=True))))
+        if variance is None:
+            variance = op.mean(op.multiply(x, x), axes, keepdims=True)
+        added = relax.const(np.array(epsilon, str(x.ty.dtype)))
+        return emit(op.multiply(x, emit(op.rsqrt(op.add(variance, added)))))
+
+    def _is_long(self, x: Any, axes: Sequence[int]) -> bool:
+        return self._groups is not None and varies_in_steps(x, axes, self._groups)
+
+    def _placed(self, x: Any, gamma: Any, beta: Any, attrs: Any) -> Any:
+        """With another deviation and mean, where attributes say so."""
+        emit, op = self.builder_.emit, relax.op
+        x = emit(op.multiply(x, gamma)) if attrs.scale else x
+        return emit(op.add(x, beta)) if attrs.center else x

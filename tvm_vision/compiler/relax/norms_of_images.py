@@ -1,0 +1,112 @@
+"""Normalizations over a whole image, along the axes that it has.
+
+Exporters write a group normalization of one group as a reshape to a row, an instance normalization
+of it and a reshape back. A row has its elements in one order: whoever has channels last turns them
+for it, and back. A mean and a variance know no order, nor does what is done element by element.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from .kernel_calls import bindings_of
+from .operators import BINARY, UNARY, fixed_shape, operator_of
+from .rewriting import constant_of, rebind, rewritten
+
+_MOMENTS = {"relax.mean": relax.op.mean, "relax.variance": relax.op.variance}
+_ELEMENTWISE = {f"relax.{name}" for name in (*UNARY, *BINARY)}
+
+
+def norms_of_images(mod: tvm.IRModule) -> tvm.IRModule:
+    """``main`` with the rows of such normalizations as images."""
+    rows = _varying_rows(mod)
+    return (
+        relax.transform.DeadCodeElimination()(rewritten(mod, _Images(mod, rows))) if rows else mod
+    )
+
+
+def _varying_rows(mod: tvm.IRModule) -> set[Any]:
+    """The variables that are images as rows, whose variance is asked for."""
+    rows = {var for var, call in bindings_of(mod["main"]) if _is_row_of_image(call)}
+    return {
+        call.args[0]
+        for _, call in bindings_of(mod["main"])
+        if operator_of(call) == "relax.variance" and call.args[0] in rows
+    }
+
+
+def _is_row_of_image(call: Any) -> bool:
+    """Whether a call reshapes images (n, c, ...) to (n, 1, all)."""
+    if operator_of(call) != "relax.reshape":
+        return False
+    shape, row = fixed_shape(call.args[0]), fixed_shape(call)
+    if shape is None or row is None or len(shape) < 3 or len(row) != 3:
+        return False
+    return row[:2] == (shape[0], 1)
+
+
+@relax.expr_functor.mutator
+class _Images(relax.PyExprMutator):
+    def __init__(self, mod: tvm.IRModule, rows: set[Any]) -> None:
+        super().__init__(mod)
+        self._rows = rows
+        # What stands for a variable of the row's three axes: an image, or one number of each.
+        self._images: dict[Any, Any] = {}
+        self._numbers: dict[Any, Any] = {}
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        var, call = binding.var, binding.value
+        image = self._image_of(call)
+        if image is None:
+            super().visit_var_binding_(binding)
+            if var in self._rows:
+                self._images[var] = self.visit_expr(call.args[0])
+            return
+        image = self.builder_.emit(image, str(var.name))
+        if fixed_shape(image) != fixed_shape(var):
+            kept = self._numbers if self._of_numbers(call) else self._images
+            kept[var] = image
+            image = relax.op.reshape(image, fixed_shape(var))
+        rebind(self, var, image)
+
+    def _image_of(self, call: Any) -> Any:
+        """What a call is on images; None where it has nothing to do with them."""
+        name = operator_of(call)
+        if name == "relax.reshape" and call.args[0] in self._images:
+            image = self._images[call.args[0]]
+            return image if fixed_shape(image) == fixed_shape(call) else None
+        if name in _MOMENTS and call.args[0] in self._images:
+            axes = call.attrs.axis
+            if axes is None or [int(axis) % 3 for axis in axes] != [2] or not call.attrs.keepdims:
+                return None
+            image = self._images[call.args[0]]
+            axes = list(range(1, len(fixed_shape(image))))  # type: ignore[arg-type]
+            return _MOMENTS[name](image, axes, keepdims=True)
+        if name not in _ELEMENTWISE or not self._stand(call.args):
+            return None
+        return relax.Call(call.op, [self._on_images(each) for each in call.args], call.attrs)
+
+    def _of_numbers(self, call: Any) -> bool:
+        return operator_of(call) in _MOMENTS or not any(a in self._images for a in call.args)
+
+    def _stand(self, operands: Any) -> bool:
+        """Whether images or numbers stand for some operands, and the others are a number."""
+        known = [each in self._images or each in self._numbers for each in operands]
+        pairs = zip(operands, known, strict=True)
+        return any(known) and all(
+            is_known or self._number(each) is not None for each, is_known in pairs
+        )
+
+    def _number(self, operand: Any) -> Any:
+        """A constant of one element, without axes."""
+        value = constant_of(operand, self.lookup_binding)
+        return None if value is None or value.size != 1 else relax.const(value.reshape(()))
+
+    def _on_images(self, operand: Any) -> Any:
+        for known in (self._images, self._numbers):
+            if operand in known:
+                return known[operand]
+        return self._number(operand)
