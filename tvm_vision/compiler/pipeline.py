@@ -72,6 +72,7 @@ from .relax.scale_products import scale_products
 from .relax.scatters import scatters_as_gathers
 from .relax.sink_reshapes import sink_reshapes
 from .relax.sink_turns import sink_turns
+from .relax.splits_as_slices import splits_as_slices
 from .relax.sums_in_steps import sums_in_steps
 from .relax.top_k import top_k_by_rank
 from .relax.transposed_convolutions import transposed_convolutions
@@ -421,6 +422,7 @@ PHASES: tuple[Phase, ...] = (
           and n.fp16_parts is None and n.runs_on is None),
     Phase("scale_products", RELAX, _relax_on(scale_products), 3, _joins_moves),
     Phase("join_moves", RELAX, _relax_on(join_moves), 3, _joins_moves),
+    Phase("splits_as_slices", RELAX, _relax_on(splits_as_slices), 3, _joins_moves),
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
     Phase("common_shapes", RELAX, _relax_on(in_common_shapes), 3,
           lambda n: n.on_gpu and n.options.whole_rows),

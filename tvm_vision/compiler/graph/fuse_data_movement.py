@@ -6,8 +6,8 @@ convolution or product alone reads such a result, the two functions become one: 
 of products inline whatever makes an operand into its fetch, as they do with padding. It saves a
 kernel, the barrier after it, and writing and reading the tensor between; it costs arithmetic at
 every fetch, k·k times for a window, which selection_cost.py weighs up for the device.
-Concatenations in place are no kernels before. A part of one tensor is read so by sums over rows,
-too.
+Concatenations in place are no kernels before. A part of one tensor is read so by sums over rows
+and by windows, too.
 
 The option ``fuse_data_movement`` turns it off.
 """
@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 import tvm_ffi
-from tvm import ir, s_tir, tirx
+from tvm import ir, s_tir, sym, tirx
 from tvm.ir import prim
 
 from ...schedules import TargetLimits, first_taking
@@ -29,9 +29,13 @@ from .lower import unused_name
 from .selection_cost import pays
 from .static_graph import KernelCall, StaticGraph, drop_unused
 
-# Templates that inline what makes an operand.
+# Templates that inline what makes an operand, and those that read a part of one tensor where it
+# lies, each value of it as soon as from a copy.
 _PRODUCTS = ("direct_conv", "coopmat_gemm", "contraction")
-_ROWS = "reduction"
+_WINDOW = "window"
+_IN_PLACE = ("reduction", _WINDOW)
+# Neighbours that a window's thread loads at once, where they begin at a multiple of so many.
+_VECTOR = 4
 
 
 def fuse_data_movement(graph: StaticGraph, limits: TargetLimits) -> StaticGraph:
@@ -92,7 +96,9 @@ class _Joined:
             template = self._template(after)
             if template is not None and self._pays(before, after, at, template):
                 function = join(before, after, at)
-                if self._template(function) in ((_ROWS,) if template == _ROWS else _PRODUCTS):
+                if self._template(function) in (
+                    (template,) if template in _IN_PLACE else _PRODUCTS
+                ):
                     name = unused_name(f"{first}_{second}", self.functions)
                     self._names[key] = name
                     self.functions[name] = function
@@ -101,11 +107,12 @@ class _Joined:
     def _pays(
         self, before: tirx.PrimFunc, after: tirx.PrimFunc, at: int, template: str
     ) -> bool:  # fmt: skip
-        """Whether what makes an operand is no slower inside. Sums over rows read each value where
-        it lies as soon as from a copy; of several tensors they would choose at each."""
+        """Whether what makes an operand is no slower inside. Sums over rows and windows read each
+        value where it lies as soon as from a copy; of several tensors they would choose at each."""
         selects = is_selection(before)
-        if template == _ROWS:
-            return selects and len(before.params) == 2
+        if template in _IN_PLACE:
+            aligned = template != _WINDOW or _is_aligned(before)
+            return selects and len(before.params) == 2 and aligned
         return pays(before, after, at, self._limits, computes=not selects)
 
     def _template(self, function: tirx.PrimFunc) -> str | None:
@@ -115,7 +122,7 @@ class _Joined:
         if len(function.params) > self._limits.tensors:
             return None
         found = first_taking(function, self._limits)
-        return found if found in (*_PRODUCTS, _ROWS) else None
+        return found if found in (*_PRODUCTS, *_IN_PLACE) else None
 
 
 def is_selection(function: tirx.PrimFunc) -> bool:
@@ -175,6 +182,23 @@ def _is_by_place(block: Any, given: list[Any], size: int) -> bool:
             for load in loads
         )
     )  # fmt: skip
+
+
+def _is_aligned(selection: tirx.PrimFunc) -> bool:
+    """Whether what is picked of one tensor begins, in each of its rows, where a vector does."""
+    loads: list[Any] = []
+    tvm_ffi.structural_walk(selection.body, (ir.TensorLoad, loads.append))
+    (first, *others) = loads
+    shape = [int(extent) for extent in first.source.shape]
+    zeros = [tvm_ffi.structural_map(index, [(ir.Var, _zero)]) for index in first.indices]
+    begin = 0
+    for index, extent in zip(zeros, shape, strict=True):
+        begin = begin * extent + int(sym.Analyzer().simplify(index))
+    return not others and shape[-1] % _VECTOR == 0 and begin % _VECTOR == 0
+
+
+def _zero(variable: Any) -> Any:
+    return tirx.const(0, str(variable.ty.dtype))
 
 
 def _size(tensor: Any) -> int:
