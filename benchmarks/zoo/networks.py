@@ -247,6 +247,23 @@ MORE = (
     *_all("timm", 240, "crossvit_tiny_240"),
     *_all("timm", 256, "edgenext_small efficientvit_b1 cspdarknet53 "
           "mobilevitv2_075 gcresnet33ts eca_botnext26ts_256 sebotnet33ts_256"),
+    *_all("timm", 224, "vit_tiny_patch16_224 pit_ti_224 twins_svt_small pvt_v2_b1 visformer_tiny "
+          "mvitv2_tiny gcvit_xxtiny swiftformer_xs starnet_s1 efficientvit_m2 "
+          "fasternet_t1 inception_next_tiny convformer_s18 hgnetv2_b1 "
+          "repghostnet_100 mixnet_s tinynet_a dpn68 selecsls42b "
+          "efficientformerv2_s1 shvit_s1 tnt_s_legacy_patch16_224 resmlp_12_224 "
+          "vitamin_small_224 fbnetc_100 mnasnet_100 efficientnet_lite0 "
+          "resnetv2_50x1_bit regnetx_008 nf_regnet_b1 swin_s3_tiny_224 "
+          "swinv2_cr_tiny_224 deit3_base_patch16_224 nest_tiny_jx sequencer2d_s "
+          "seresnext50_32x4d resnet101 densenet201 resnetrs50 skresnext50_32x4d "
+          "eva02_tiny_patch14_224 beit_base_patch16_224 repvit_m1_0 efficientnet_es "
+          "tf_efficientnetv2_b0 vit_relpos_small_patch16_224 poolformerv2_s24 "
+          "coatnet_nano_rw_224"),
+    *_all("timm", 256, "cs3darknet_m maxxvitv2_nano_rw_256 mobilenetv4_hybrid_medium "
+          "fastvit_mci0 lambda_resnet26t bat_resnext26ts gernet_m "
+          "maxvit_nano_rw_256 edgenext_x_small efficientnet_b2 "
+          "vit_medium_patch16_gap_256"),
+    *_all("timm", 299, "xception41 inception_v4"),
     *_all("torchvision", 224, "shufflenet_v2_x1_5 googlenet alexnet wide_resnet50_2 "
           "convnext_small"),
     *_all("torchvision", 224, "swin_t convnext_tiny", 4),

@@ -27,6 +27,7 @@ from ..freed_memory import FreedMemory
 from ..options import CompileOptions
 from ..schedules import TEMPLATES, Chooser, TargetLimits, schedule_function
 from ..schedules.gpu import attention, plain_attention, reduction
+from ..topi.attention import AttentionForm
 from ..tvm_compat.kept_types import keep_types
 from ..tvm_compat.llvm_functions import exact_functions
 from ..tvm_compat.no_ops import lowering_context
@@ -243,9 +244,17 @@ def _scatters(network: Compilation) -> None:
 
 def _attention(network: Compilation) -> None:
     limits = network.limits
-    # Where matrices were measured, what they cannot do in one kernel they do in several.
-    kind = attention if _matrices(network) and limits.device.measured else plain_attention
-    network.module = fused_attention(network.module, lambda form: kind.fits(form, limits))
+    # Where matrices were measured, what they cannot do in one kernel they do in several, unless
+    # these would be little more than launches.
+    matrices = _matrices(network) and limits.device.measured
+
+    def fits(form: AttentionForm) -> bool:
+        plainly = not matrices or form.keys <= plain_attention.ONE_BLOCK
+        return (matrices and attention.fits(form, limits)) or (
+            plainly and plain_attention.fits(form, limits)
+        )
+
+    network.module = fused_attention(network.module, fits)
 
 
 def _fold_transposes(network: Compilation) -> None:

@@ -114,6 +114,18 @@ def depthwise_part(b: Any, one: str, two: str, begin: int = 8) -> tuple[str]:
     return (b.conv(part, 16, 16, 3, groups=16),)
 
 
+def depthwise_heads(b: Any, one: str, two: str) -> tuple[str]:
+    """As CoaT's positions: a window over some heads of the values, by way of several moves."""
+    last = b.node("Transpose", [two], perm=[0, 2, 3, 1])
+    wide = b.node("MatMul", [last, weights(b, 24, 96)])
+    heads = b.node("Reshape", [wide, b.constant(np.array([1, SIZE * SIZE // 4, 3, 4, 8]))])
+    ends = [b.constant(np.array(n)) for n in ([2, 1], [3, 3], [2, 3])]
+    part = b.node("Squeeze", [b.node("Slice", [heads, *ends]), b.constant(np.array([2]))])
+    image = b.node("Transpose", [part], perm=[0, 2, 3, 1])
+    image = b.node("Reshape", [image, b.constant(np.array([1, 16, SIZE // 2, SIZE // 2]))])
+    return (b.conv(image, 16, 16, 3, groups=16),)
+
+
 def depthwise_part_between_vectors(b: Any, one: str, two: str) -> tuple[str]:
     return depthwise_part(b, one, two, begin=6)
 
@@ -174,6 +186,7 @@ def test_the_same_values_from_fewer_kernels(
         (normalized_part, 1),
         (unit_heads, 1),
         (depthwise_part, 1),
+        (depthwise_heads, 1),
         (depthwise_part_between_vectors, 0),
     ],
 )

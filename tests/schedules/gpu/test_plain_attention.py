@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from support.schedule_runs import target
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.pipeline import Compilation, run
 from tvm_vision.compiler.relax.attention import fused_attention
+from tvm_vision.compiler.target import parse_target
 from tvm_vision.devices import known_devices
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions
@@ -36,6 +38,7 @@ from tvm_vision.schedules.gpu.plain_attention import (
 from tvm_vision.schedules.templates import marked
 from tvm_vision.topi.attention import FORM, AttentionForm
 
+MEASURED = str(Path(__file__).parents[3] / "benchmarks/results/nvidia-h200-device.json")
 LIMITS = TargetLimits(threads=256, shared_bytes=32768, subgroup=64, device=INTEGRATED)
 TOLERANCE = {"float32": 1e-5, "float16": 1e-3}  # of the largest value
 TOLERANCE_OF = {"fp32": 1e-5, "fp16": 5e-3}
@@ -134,6 +137,9 @@ def test_what_has_no_such_kernel() -> None:
     large = dataclasses.replace(LIMITS, device=DISCRETE)
     assert fits(form_of((1, 8), 100, 250, 32), large)
     assert not fits(form_of((1, 8), 100, 1050, 32), large)
+    # All keys are one block: launches of several kernels would take longer.
+    assert fits(form_of((1, 1), 64, 64, 16, False, 48), large)
+    assert not fits(form_of((1, 1), 65, 65, 16, False, 48), large)
     assert not fits(form, dataclasses.replace(LIMITS, device=UNKNOWN))
 
 
@@ -247,6 +253,17 @@ def test_attention_to_channels_is_one_kernel_between_convolutions(
     assert form.turned and form.scale == pytest.approx(0.3)
     assert [v.offset for v in (form.q, form.k, form.v)] == [0, 8 * n, 16 * n]
     assert {v.strides for v in (form.q, form.k, form.v)} == {(0, 48 * n, 1, n)}
+
+
+@pytest.mark.parametrize(("edge", "kernels"), [(5, 3), (8, 3), (9, 7)])
+def test_few_keys_that_matrices_cannot_read_are_one_kernel_beside_matrices(
+    edge: int, kernels: int
+) -> None:
+    """Rows of 25 and 81 places begin nowhere that a matrix may; of 64 they do."""
+    module = import_onnx(_of_channels(True, edge))[0]
+    network = Compilation(module, parse_target(MEASURED), CompileOptions.of({}, precision="fp16"))
+    run(network, last="known_kernels")
+    assert len(network.graph.kernels) == kernels
 
 
 def test_a_result_that_is_read_as_it_is_is_not_turned() -> None:

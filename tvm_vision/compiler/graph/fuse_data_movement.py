@@ -19,6 +19,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import tvm_ffi
 from tvm import ir, s_tir, sym, tirx
 from tvm.ir import prim
@@ -185,20 +186,48 @@ def _is_by_place(block: Any, given: list[Any], size: int) -> bool:
 
 
 def _is_aligned(selection: tirx.PrimFunc) -> bool:
-    """Whether what is picked of one tensor begins, in each of its rows, where a vector does."""
-    loads: list[Any] = []
-    tvm_ffi.structural_walk(selection.body, (ir.TensorLoad, loads.append))
-    (first, *others) = loads
-    shape = [int(extent) for extent in first.source.shape]
-    zeros = [tvm_ffi.structural_map(index, [(ir.Var, _zero)]) for index in first.indices]
-    begin = 0
-    for index, extent in zip(zeros, shape, strict=True):
-        begin = begin * extent + int(sym.Analyzer().simplify(index))
-    return not others and shape[-1] % _VECTOR == 0 and begin % _VECTOR == 0
+    """Whether a vector of what is picked of one tensor is one there, too: where the last axis's
+    extent is one of vectors, it goes along what lies side by side, and each begins where a vector
+    does. Of the other axes one step stands for all."""
+    shape = [int(extent) for extent in selection.params[-1].ty.shape]
+    if shape[-1] % _VECTOR:
+        return True
+    origin = _place(selection, [0] * len(shape))
+    places = [
+        _place(selection, [int(axis == other) for other in range(len(shape))])
+        for axis in range(len(shape))
+        if shape[axis] > 1
+    ]
+    if origin is None or None in places:
+        return False
+    *steps, last = [place - origin for place in places if place is not None]
+    return last == 1 and all(step % _VECTOR == 0 for step in (origin, *steps))
 
 
-def _zero(variable: Any) -> Any:
-    return tirx.const(0, str(variable.ty.dtype))
+def _place(selection: tirx.PrimFunc, at: list[int]) -> int | None:
+    """Where in the one tensor that a selection reads the value lies that it stores at a place; None
+    where one of its blocks chooses among several."""
+    stores: dict[Any, tirx.BufferStore] = {}
+
+    def note(store: Any) -> None:
+        stores[store.buffer] = store
+
+    tvm_ffi.structural_walk(selection.body, (tirx.BufferStore, note))
+    buffer = selection.params[-1]
+    while (store := stores.get(buffer)) is not None:
+        loads: list[Any] = []
+        tvm_ffi.structural_walk(store.value, (ir.TensorLoad, loads.append))
+        if len(loads) != 1 or not all(isinstance(index, ir.Var) for index in store.indices):
+            return None
+        known = dict(zip(store.indices, at, strict=True))
+
+        def number(variable: Any, known: dict[Any, int] = known) -> Any:
+            return tirx.const(known[variable], str(variable.ty.dtype))
+
+        found = [tvm_ffi.structural_map(i, [(ir.Var, number)]) for i in loads[0].indices]
+        at = [int(sym.Analyzer().simplify(index)) for index in found]
+        buffer = loads[0].source
+    return int(np.ravel_multi_index(at, [int(extent) for extent in buffer.shape]))
 
 
 def _size(tensor: Any) -> int:

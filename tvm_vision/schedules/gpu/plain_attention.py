@@ -45,6 +45,7 @@ OCCUPIED, OCCUPIED_BY_WAVES = 192, 384
 # A fifth of the units is to have a workgroup of so many queries, and more where more keys than so
 # many let each work long.
 FEW, FEW_QUERIES, FEW_KEYS = 5, 16, 256
+ONE_BLOCK = KEYS[0]
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ def candidates(form: AttentionForm, limits: TargetLimits) -> list[PlainAttention
         return []
     few = FEW * FEW_KEYS * _groups(form, FEW_QUERIES) < units.count * max(form.keys, FEW_KEYS)
     # Where launches are slow, as on small GPUs, one is better than several for few keys.
-    if few and (limits.device.measured or form.keys > FEW_KEYS):
+    most = ONE_BLOCK if limits.device.measured else FEW_KEYS
+    if few and form.keys > most:
         return []
     tiles = [
         tile
