@@ -80,7 +80,7 @@ from .relax.transposed_convolutions import transposed_convolutions
 from .relax.volumes_as_images import volumes_as_images
 from .relax.weights_by_window import weights_by_window
 from .relax.whole_rows import join_rows
-from .relax.widen_fp16 import widen_fp16
+from .relax.widen_fp16 import computes_in_fp16, widen_fp16
 from .relax.windows_as_rows import windows_as_rows
 from .relax.winograd import winograd
 from .tir.dead_block_elimination import eliminate_dead_blocks
@@ -101,6 +101,7 @@ class Compilation:
         runs_on: what runs the kernels, where that is another than they are made for: this
             processor while the error of fp16 is measured.
         fp16_parts: which layers are stored as float16; None for all that can be.
+        halves: whether the file computes in float16, and a GPU keeps its tensors so.
         choose: what tuning found for a kernel.
         joined: nodes of the model, in those calls of ``main`` that are several in one.
         nodes: of the model, in each call of ``main``.
@@ -117,6 +118,7 @@ class Compilation:
     options: CompileOptions
     runs_on: Target | None = None
     fp16_parts: Collection[Part] | None = None
+    halves: bool = False
     choose: Chooser | None = None
     joined: Nodes = field(default_factory=dict)
     nodes: list[list[str]] = field(default_factory=list)
@@ -155,7 +157,7 @@ class Compilation:
     @property
     def fp16(self) -> bool:
         """Whether tensors are stored as float16."""
-        return self.options.precision == "fp16"
+        return self.options.precision == "fp16" or self.halves
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,12 @@ def _relax_on(change: Callable[[Any], Any]) -> Callable[[Compilation], None]:
 
 def _joins_moves(network: Compilation) -> bool:
     return network.on_gpu and network.options.join_moves
+
+
+def _widen_fp16(network: Compilation) -> None:
+    # A processor stores what is asked for; so does the one that stands in for a GPU.
+    network.halves = network.on_gpu and computes_in_fp16(network.module)
+    network.module = widen_fp16(network.module)
 
 
 def _volumes_as_images(network: Compilation) -> None:
@@ -389,7 +397,7 @@ DEAD_CODE = relax.transform.DeadCodeElimination()
 
 PHASES: tuple[Phase, ...] = (
     # Operators.
-    Phase("widen_fp16", RELAX, _relax_on(widen_fp16), 0, lambda n: not _runs_on_gpu(n)),
+    Phase("widen_fp16", RELAX, _widen_fp16),
     Phase("pads_into_windows", RELAX, _relax_on(pads_into_windows), 3),
     Phase("rows_as_images", RELAX, _relax_on(rows_as_images), 3),
     Phase("volumes_as_images", RELAX, _volumes_as_images, 3, lambda n: not n.on_gpu),

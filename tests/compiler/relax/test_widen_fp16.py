@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from support.compiled import executor_of
 from tvm_vision.compiler import compile_model
@@ -35,7 +35,38 @@ def of(operator: str, x: Any, *more: Any, **attributes: Any) -> tuple[Any, ...]:
 
 ROWS, MATRIX = near_one(2, LONG), near_one(LONG, 5) / 4
 IMAGE = near_one(1, 3, 70, 70)
+# What adds up to more than 65,504, the largest number of float16, though no result does.
+LARGE = 20 * IMAGE
+PIXELS = np.array([2, 3])
+ROW = np.array([0, 1, -1])
 FORMS = {
+    "mean of large": of("ReduceMean", LARGE, PIXELS),
+    "mean of channels": of("ReduceMean", 20 * near_one(1, LONG, 2, 2), AXIS),
+    "pool of all of large": of("GlobalAveragePool", LARGE),
+    "pool of large": of("AveragePool", LARGE, kernel_shape=[64, 64]),
+    "norm of large": of("ReduceL2", LARGE, PIXELS),
+    "of length one": of("LpNormalization", 20 * near_one(1, 256, 5, 6), axis=1),
+    "instance norm of large": of("InstanceNormalization", LARGE, np.ones(3), np.zeros(3)),
+    "variance of large": (
+        [
+            helper.make_node("ReduceMean", ["x", "c0"], ["m"]),
+            helper.make_node("Sub", ["x", "m"], ["d"]),
+            helper.make_node("Mul", ["d", "d"], ["s"]),
+            helper.make_node("ReduceMean", ["s", "c0"], ["y"]),
+        ],
+        LARGE,
+        {"c0": PIXELS},
+    ),
+    # The number of its elements, by which TVM divides, is none of float16's.
+    "norm of one group": (
+        [
+            helper.make_node("Reshape", ["x", "c0"], ["r"]),
+            helper.make_node("InstanceNormalization", ["r", "c1", "c2"], ["n"]),
+            helper.make_node("Reshape", ["n", "c3"], ["y"]),
+        ],
+        near_one(1, 3, 160, 150) + 9,
+        {"c0": ROW, "c1": np.ones(1), "c2": np.zeros(1), "c3": np.array([1, 3, 160, 150])},
+    ),
     "mean": of("ReduceMean", ROWS, AXIS),
     "sum": of("ReduceSum", ROWS / 2, AXIS),
     "norm": of("ReduceL2", ROWS, AXIS),
@@ -95,3 +126,36 @@ def test_long_sums_of_float16(form: str, target: str) -> None:
 def test_other_networks_are_left_alone() -> None:
     module, _ = import_onnx(model_of(FORMS["mean"], np.float32))
     assert widen_fp16(module).same_as(module)
+
+
+def cast(source: str, made: str, dtype: int) -> onnx.NodeProto:
+    return helper.make_node("Cast", [source], [made], to=dtype)
+
+
+def partly(float32: int) -> onnx.ModelProto:
+    """Six convolutions, of which the first so many are left in float32."""
+    nodes, kind = [], TensorProto.FLOAT
+    last, weights = "x", []
+    for n in range(6):
+        wanted = TensorProto.FLOAT if n < float32 else TensorProto.FLOAT16
+        if wanted != kind:
+            nodes.append(cast(last, f"cast{n}", wanted))
+            last, kind = f"cast{n}", wanted
+        array = near_one(4, 4, 3, 3).astype(helper.tensor_dtype_to_np_dtype(kind)) / 36
+        weights.append(numpy_helper.from_array(array, f"w{n}"))
+        nodes.append(helper.make_node("Conv", [last, f"w{n}"], [f"y{n}"], pads=[1] * 4))
+        last = f"y{n}"
+    nodes.append(cast(last, "y", TensorProto.FLOAT))
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 4, 8, 8)) for n in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("target", "float32", "kept"),
+    [("vulkan", 0, True), ("vulkan", 2, True), ("vulkan", 4, False), ("llvm", 0, False)],
+)
+def test_a_gpu_keeps_tensors_of_what_is_mostly_float16(target, float32, kept) -> None:
+    compiled = compile_model(*import_onnx(partly(float32)), target=target)
+    dtypes = {value.dtype for value in compiled.params.values() if value.ndim > 1}
+    assert dtypes == {np.dtype("float16" if kept else "float32")}

@@ -14,7 +14,7 @@ from tvm import relax
 
 from .kernel_calls import bindings_of
 from .operators import BINARY, UNARY, fixed_shape, operator_of
-from .rewriting import constant_of, rebind, rewritten
+from .rewriting import bind, constant_of, rewritten
 
 _MOMENTS = {"relax.mean": relax.op.mean, "relax.variance": relax.op.variance}
 _ELEMENTWISE = {f"relax.{name}" for name in (*UNARY, *BINARY)}
@@ -65,12 +65,12 @@ class _Images(relax.PyExprMutator):
             if var in self._rows:
                 self._images[var] = self.visit_expr(call.args[0])
             return
-        image = self.builder_.emit(image, str(var.name))
-        if fixed_shape(image) != fixed_shape(var):
+        if not isinstance(image, relax.Var):
+            image = self.builder_.emit(image, str(var.name))
             kept = self._numbers if self._of_numbers(call) else self._images
             kept[var] = image
             image = relax.op.reshape(image, fixed_shape(var))
-        rebind(self, var, image)
+        bind(self, var, image)
 
     def _image_of(self, call: Any) -> Any:
         """What a call is on images; None where it has nothing to do with them."""

@@ -1,8 +1,9 @@
-"""Files that compute in float16, on a processor: in float32.
+"""Files that compute in float16, in float32: what they are on every target.
 
-A processor adds up in the type that tensors have, and 6000 numbers in float16 lose a third of their
-sum; GPUs have float32 inside of kernels, whatever their tensors are. Inputs and results keep their
-types, and what a Cast rounds to float16 is rounded.
+In float16 6000 numbers lose a third of their sum, and a mean of numbers about 20 over an image is
+infinite: what they add up to is beyond 65,504. Inputs and results keep their types, and what a Cast
+rounds to float16 is rounded. Whether tensors lie in memory as float16 is decided as for any other
+network (``precision/convert_fp16.py``), which keeps float32 where their range is too small.
 """
 
 from __future__ import annotations
@@ -19,6 +20,18 @@ from .rewriting import rebind, rewritten
 
 FP16, FP32 = "float16", "float32"
 CAST = "relax.astype"
+
+
+def computes_in_fp16(mod: tvm.IRModule) -> bool:
+    """Whether most of what ``main`` computes is of float16: files whose conversion left some
+    operators in float32 do."""
+    dtypes = [
+        dtype
+        for _, value in bindings_of(mod["main"])
+        if isinstance(value, relax.Call) and operator_of(value) != CAST
+        for dtype in _types(value.ty)
+    ]
+    return dtypes.count(FP16) > dtypes.count(FP32)
 
 
 def widen_fp16(mod: tvm.IRModule) -> tvm.IRModule:
