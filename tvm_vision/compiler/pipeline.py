@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,6 @@ class Compilation:
         runs_on: what runs the kernels, where that is another than they are made for: this
             processor while the error of fp16 is measured.
         fp16_parts: which layers are stored as float16; None for all that can be.
-        halves: whether the file computes in float16, and a GPU keeps its tensors so.
         choose: what tuning found for a kernel.
         joined: nodes of the model, in those calls of ``main`` that are several in one.
         nodes: of the model, in each call of ``main``.
@@ -118,7 +117,6 @@ class Compilation:
     options: CompileOptions
     runs_on: Target | None = None
     fp16_parts: Collection[Part] | None = None
-    halves: bool = False
     choose: Chooser | None = None
     joined: Nodes = field(default_factory=dict)
     nodes: list[list[str]] = field(default_factory=list)
@@ -157,7 +155,7 @@ class Compilation:
     @property
     def fp16(self) -> bool:
         """Whether tensors are stored as float16."""
-        return self.options.precision == "fp16" or self.halves
+        return self.options.precision == "fp16"
 
 
 @dataclass(frozen=True)
@@ -194,8 +192,10 @@ def _joins_moves(network: Compilation) -> bool:
 
 
 def _widen_fp16(network: Compilation) -> None:
-    # A processor stores what is asked for; so does the one that stands in for a GPU.
-    network.halves = network.on_gpu and computes_in_fp16(network.module)
+    # A processor stores what is asked for, and a GPU without such memory cannot.
+    stores = network.on_gpu and int(network.target.attrs.get("supports_16bit_buffer", 0))
+    if stores and computes_in_fp16(network.module):
+        network.options = replace(network.options, precision="fp16")
     network.module = widen_fp16(network.module)
 
 

@@ -11,7 +11,7 @@ import pytest
 import tvm
 from onnx import TensorProto, helper, numpy_helper
 
-from support.compiled import executor_of
+from support.compiled import MATRIX_GPU, executor_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax.widen_fp16 import widen_fp16
 from tvm_vision.evaluate import Reference
@@ -151,11 +151,22 @@ def partly(float32: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
 
+WITHOUT = {**MATRIX_GPU, "supports_16bit_buffer": False}
+
+
 @pytest.mark.parametrize(
     ("target", "float32", "kept"),
-    [("vulkan", 0, True), ("vulkan", 2, True), ("vulkan", 4, False), ("llvm", 0, False)],
+    [
+        ("vulkan", 0, True),
+        ("vulkan", 2, True),
+        ("vulkan", 4, False),
+        ("llvm", 0, False),
+        (WITHOUT, 0, False),
+    ],
 )
 def test_a_gpu_keeps_tensors_of_what_is_mostly_float16(target, float32, kept) -> None:
     compiled = compile_model(*import_onnx(partly(float32)), target=target)
     dtypes = {value.dtype for value in compiled.params.values() if value.ndim > 1}
     assert dtypes == {np.dtype("float16" if kept else "float32")}
+    # By which, too, is known what rounding a check has to bear.
+    assert compiled.options.precision == ("fp16" if kept else "fp32")
