@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm.target import Target
 
-from tvm_vision.compiler import CompiledModel
+from tvm_vision.compiler import CompiledModel, compile_model
 from tvm_vision.compiler.pipeline import Compilation, run
 from tvm_vision.devices import known_devices
 from tvm_vision.options import CompileOptions
@@ -64,4 +64,16 @@ def outputs_for(
     for feed in feeds:
         executor.run(**feed)
         found.append(executor.outputs())
+    return found
+
+
+def first_results(
+    modules: Iterable[tvm.IRModule], signature: Any, x: np.ndarray
+) -> list[np.ndarray]:
+    """The first result of each module of one input ``x0``, compiled for Vulkan as it is written."""
+    found: list[np.ndarray] = []
+    for module in modules:
+        executor = executor_of(compile_model(module, signature, target="vulkan", opt_level=0))
+        executor.run(x0=x)
+        found.append(executor.outputs()["y0"])
     return found

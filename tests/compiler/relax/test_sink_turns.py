@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from support.compiled import executor_of
+from support.compiled import executor_of, first_results
 from support.relax_models import constant, module_of
 from support.relax_models import operators_in as values_in
 from tvm_vision.compiler import compile_model
@@ -191,11 +191,7 @@ def test_products_between_two_turns_are_of_turned_weights(network: Callable, lef
     module, signature = module_of(network, TOKENS)
     made = sink_turns(module)
     assert operators_in(made).count("permute_dims") == left
-    found: list[np.ndarray] = []
-    for each in (made, module):
-        executor = executor_of(compile_model(each, signature, target="vulkan", opt_level=0))
-        executor.run(x0=ROWS)
-        found += executor.outputs().values()
+    found = first_results((made, module), signature, ROWS)
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
 
 
@@ -249,11 +245,7 @@ def test_pools_and_sums_are_of_what_was_turned(network: Callable) -> None:
     made = sink_turns(module)
     assert "permute_dims" in operators_in(module)
     assert "permute_dims" not in operators_in(made)
-    found: list[np.ndarray] = []
-    for each in (made, module):
-        executor = executor_of(compile_model(each, signature, target="vulkan", opt_level=0))
-        executor.run(x0=X)
-        found += executor.outputs().values()
+    found = first_results((made, module), signature, X)
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from support.compiled import executor_of
+from support.compiled import first_results
 from support.relax_models import constant, module_of, operators_in
-from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax.splits_as_slices import splits_as_slices
 
 OP = relax.op
@@ -51,12 +50,8 @@ def test_parts_are_read_where_they_lie(network: Callable) -> None:
     made = splits_as_slices(module)
     names = operators_in(made)
     assert "split" not in names and names.count("strided_slice") >= 2
-    results: list[np.ndarray] = []
-    for each in (made, module):
-        executor = executor_of(compile_model(each, signature, target="vulkan", opt_level=0))
-        executor.run(x0=X)
-        results += executor.outputs().values()
-    np.testing.assert_allclose(results[0], results[1], rtol=1e-5, atol=1e-6)
+    found = first_results((made, module), signature, X)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
 
 
 def handed_out(b: relax.BlockBuilder, x: Any) -> Any:
