@@ -91,3 +91,9 @@ def test_rows_of_which_no_variance_is_asked_stay() -> None:
 
     module, _ = module_of(network, SHAPE)
     assert norms_of_images(module).same_as(module)
+
+
+def test_rows_that_become_other_images_stay() -> None:
+    """What is computed of those is a part of the row's kernel, but for a reshape between."""
+    module, _ = module_of(as_another_image, SHAPE)
+    assert norms_of_images(module).same_as(module)

@@ -29,19 +29,25 @@ def norms_of_images(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _varying_rows(mod: tvm.IRModule) -> set[Any]:
-    """The variables that are images as rows, whose variance is asked for."""
-    rows = {var for var, call in bindings_of(mod["main"]) if _is_row_of_image(call)}
+    """The variables that are images as rows, whose variance is asked for, where rows become such
+    images again."""
+    bound = list(bindings_of(mod["main"]))
+    moved = [(var, call) for var, call in bound if operator_of(call) == "relax.reshape"]
+    back = {(fixed_shape(call.args[0]), fixed_shape(call)) for _, call in moved}
+    rows = {
+        var
+        for var, call in moved
+        if _is_row_of_image(call) and (fixed_shape(call), fixed_shape(call.args[0])) in back
+    }
     return {
         call.args[0]
-        for _, call in bindings_of(mod["main"])
+        for _, call in bound
         if operator_of(call) == "relax.variance" and call.args[0] in rows
     }
 
 
 def _is_row_of_image(call: Any) -> bool:
-    """Whether a call reshapes images (n, c, ...) to (n, 1, all)."""
-    if operator_of(call) != "relax.reshape":
-        return False
+    """Whether a reshape is of images (n, c, ...) to (n, 1, all)."""
     shape, row = fixed_shape(call.args[0]), fixed_shape(call)
     if shape is None or row is None or len(shape) < 3 or len(row) != 3:
         return False
