@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, sym, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
@@ -146,6 +146,17 @@ def constant_integer(number: Any) -> int | None:
     """Of a constant; None of anything else."""
     value = getattr(number, "value", number)
     return int(value) if isinstance(value, int) else None
+
+
+def number_at(index: Any, places: Mapping[Any, int]) -> int | None:
+    """What an index is at places of its variables, 0 where none is given; None where that is no
+    number."""
+
+    def number(variable: Any) -> Any:
+        return tirx.const(places.get(variable, 0), str(variable.ty.dtype))
+
+    found = tvm_ffi.structural_map(index, [(ir.Var, number)])
+    return constant_integer(sym.Analyzer().simplify(found))
 
 
 def extents_of(schedule: Schedule, block: Any) -> list[int]:

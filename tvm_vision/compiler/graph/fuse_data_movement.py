@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 import tvm_ffi
-from tvm import ir, s_tir, sym, tirx
+from tvm import ir, s_tir, tirx
 from tvm.ir import prim
 
 from ...schedules import TargetLimits, first_taking
+from ...schedules.common import number_at
 from ..tir.cast_buffers import block_with, choice_parts, with_buffers
 from .lower import unused_name
 from .selection_cost import pays
@@ -220,12 +221,10 @@ def _place(selection: tirx.PrimFunc, at: list[int]) -> int | None:
         if len(loads) != 1 or not all(isinstance(index, ir.Var) for index in store.indices):
             return None
         known = dict(zip(store.indices, at, strict=True))
-
-        def number(variable: Any, known: dict[Any, int] = known) -> Any:
-            return tirx.const(known[variable], str(variable.ty.dtype))
-
-        found = [tvm_ffi.structural_map(i, [(ir.Var, number)]) for i in loads[0].indices]
-        at = [int(sym.Analyzer().simplify(index)) for index in found]
+        found = [number_at(index, known) for index in loads[0].indices]
+        at = [place for place in found if place is not None]
+        if len(at) < len(found):
+            return None
         buffer = loads[0].source
     return int(np.ravel_multi_index(at, [int(extent) for extent in buffer.shape]))
 

@@ -18,10 +18,9 @@ import tvm
 from tvm import relax
 
 from .kernel_calls import bindings_of
-from .operators import BINARY, UNARY, fixed_shape, operator_of, without_ones
+from .operators import ELEMENTWISE_OPERATORS, fixed_shape, operator_of, without_ones
 from .rewriting import is_constant, rebind, rewritten
 
-_SINGLE = {f"relax.{name}" for name in (*UNARY, *BINARY)}
 _SUMS = {f"relax.{name}" for name in ("mean", "sum", "variance", "max", "min")}
 _RESHAPE = "relax.reshape"
 Shape = tuple[int, ...]
@@ -134,7 +133,7 @@ def _reshaped_again(
         summed = name in _SUMS and bool(call.attrs.keepdims)
         if summed or not of_sums.isdisjoint(call.args):
             of_sums.add(other)
-        if summed or name in _SINGLE:
+        if summed or name in ELEMENTWISE_OPERATORS:
             for reader in readers.get(other, ()):
                 heapq.heappush(left, reader)
         elif name == _RESHAPE and other in of_sums and fixed_shape(call.args[0]) == whole:
@@ -168,7 +167,7 @@ class _Rewriter(relax.PyExprMutator):
         elif name in _SUMS:
             finer = self._sum(value)
         else:
-            finer = self._single(value) if name in _SINGLE else None
+            finer = self._single(value) if name in ELEMENTWISE_OPERATORS else None
         if finer is not None and name != _RESHAPE:
             finer = replace(finer, value=self.builder_.emit(finer.value, str(var.name)))
             value = relax.op.reshape(finer.value, fixed_shape(binding.value))

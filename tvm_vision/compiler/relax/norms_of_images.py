@@ -13,11 +13,10 @@ import tvm
 from tvm import relax
 
 from .kernel_calls import bindings_of
-from .operators import BINARY, UNARY, fixed_shape, operator_of
+from .operators import ELEMENTWISE_OPERATORS, fixed_shape, operator_of
 from .rewriting import bind, constant_of, rewritten
 
 _MOMENTS = {"relax.mean": relax.op.mean, "relax.variance": relax.op.variance}
-_ELEMENTWISE = {f"relax.{name}" for name in (*UNARY, *BINARY)}
 
 
 def norms_of_images(mod: tvm.IRModule) -> tvm.IRModule:
@@ -91,28 +90,26 @@ class _Images(relax.PyExprMutator):
             image = self._images[call.args[0]]
             axes = list(range(1, len(fixed_shape(image))))  # type: ignore[arg-type]
             return _MOMENTS[name](image, axes, keepdims=True)
-        if name not in _ELEMENTWISE or not self._stand(call.args):
+        known = [self._known(each) for each in call.args] if name in ELEMENTWISE_OPERATORS else []
+        if all(each is None for each in known):
             return None
-        return relax.Call(call.op, [self._on_images(each) for each in call.args], call.attrs)
+        pairs = zip(known, call.args, strict=True)
+        operands = [self._number(each) if image is None else image for image, each in pairs]
+        if any(each is None for each in operands):
+            return None
+        return relax.Call(call.op, operands, call.attrs)
 
     def _of_numbers(self, call: Any) -> bool:
         return operator_of(call) in _MOMENTS or not any(a in self._images for a in call.args)
 
-    def _stand(self, operands: Any) -> bool:
-        """Whether images or numbers stand for some operands, and the others are a number."""
-        known = [each in self._images or each in self._numbers for each in operands]
-        pairs = zip(operands, known, strict=True)
-        return any(known) and all(
-            is_known or self._number(each) is not None for each, is_known in pairs
-        )
+    def _known(self, operand: Any) -> Any:
+        """The image or the number that stands for an operand; None where none does."""
+        found = self._images.get(operand)
+        return self._numbers.get(operand) if found is None else found
 
     def _number(self, operand: Any) -> Any:
-        """A constant of one element, without axes."""
+        """A constant of one element, without axes; None for anything else."""
         value = constant_of(operand, self.lookup_binding)
-        return None if value is None or value.size != 1 else relax.const(value.reshape(()))
-
-    def _on_images(self, operand: Any) -> Any:
-        for known in (self._images, self._numbers):
-            if operand in known:
-                return known[operand]
-        return self._number(operand)
+        if value is None or value.size != 1:
+            return None
+        return relax.const(value.reshape(()), str(value.dtype))

@@ -12,6 +12,7 @@ UNARY = (
     "nn.gelu nn.gelu_tanh nn.leakyrelu nn.relu nn.relu6 nn.selu nn.silu nn.softplus"
 ).split()
 BINARY = "add subtract multiply divide maximum minimum power".split()
+ELEMENTWISE_OPERATORS = frozenset(f"relax.{name}" for name in (*UNARY, *BINARY))
 
 
 def operator_of(expr: Any) -> str:

@@ -20,7 +20,7 @@ import tvm
 from tvm import relax
 
 from .kernel_calls import bindings_of
-from .operators import BINARY, UNARY, fixed_shape, operator_of
+from .operators import ELEMENTWISE_OPERATORS, fixed_shape, operator_of
 from .rewriting import (
     Lookup,
     bind,
@@ -34,7 +34,7 @@ from .rewriting import (
 )
 from .views import VIEWS, Place, join, place_of, view_of
 
-_SINGLE = {f"relax.{name}" for name in (*UNARY, *BINARY, "astype", "clip", "where")}
+_SINGLE = ELEMENTWISE_OPERATORS | {"relax.astype", "relax.clip", "relax.where"}
 _SUMS = {
     f"relax.{op.__name__}": op
     for op in (relax.op.sum, relax.op.mean, relax.op.variance, relax.op.max, relax.op.min)
@@ -43,7 +43,7 @@ _POOLS = {
     "relax.nn.avg_pool2d": relax.op.nn.avg_pool2d,
     "relax.nn.max_pool2d": relax.op.nn.max_pool2d,
 }
-_MOVED = {"relax.permute_dims", "relax.matmul"}
+_CHANGED = {"relax.permute_dims", "relax.matmul", *_SINGLE, *_SUMS, *_POOLS}
 # Axes of a tensor, those of one element left out, the slowest in memory first.
 Order = tuple[int, ...]
 CHANNELS_LAST = (0, 2, 3, 1)
@@ -195,7 +195,7 @@ class _Rewriter(relax.PyExprMutator):
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
         name = operator_of(call)
-        if name not in _SINGLE | _SUMS.keys() | _POOLS.keys() | _MOVED:
+        if name not in _CHANGED:
             return call
         call = self.builder_.normalize(call)
         shape = fixed_shape(call)

@@ -15,10 +15,9 @@ import tvm
 from tvm import relax
 
 from .kernel_calls import bindings_of
-from .operators import BINARY, UNARY, fixed_shape, operator_of
-from .rewriting import rebind, rewritten
+from .operators import ELEMENTWISE_OPERATORS, fixed_shape, operator_of
+from .rewriting import rebind, resolve, rewritten
 
-_ELEMENTWISE = {f"relax.{name}" for name in (*UNARY, *BINARY)}
 _OF_OPERAND = {"relax.nn.conv2d", "relax.matmul", "relax.concat"}
 
 
@@ -45,7 +44,7 @@ def _parts_to_slice(function: relax.Function) -> dict[Any, tuple[Any, int]]:
         # What is another name for a variable reads nothing; the result does.
         if value is not None and (name is None or not isinstance(value, relax.Var)):
             for var in relax.analysis.free_vars(value):
-                readers.setdefault(_named(var, lookup), []).append(value)
+                readers.setdefault(resolve(var, lookup), []).append(value)
     kept = {
         split
         for split in splits
@@ -60,13 +59,6 @@ def _parts_to_slice(function: relax.Function) -> dict[Any, tuple[Any, int]]:
     return {var: parts[var] for var, item in bound if var in parts and item.tuple_value not in kept}
 
 
-def _named(var: Any, lookup: Any) -> Any:
-    """The variable that a name is another one for."""
-    while isinstance(lookup(var), relax.Var):
-        var = lookup(var)
-    return var
-
-
 def _is_strided_split(call: Any) -> bool:
     """Whether a call splits a tensor whose parts lie in several pieces each."""
     shape = fixed_shape(call.args[0]) if operator_of(call) == "relax.split" else None
@@ -78,7 +70,7 @@ def _is_taken(part: Any, readers: list[Any]) -> bool:
     one kernel, as those of an activation that is written out."""
     if not all(isinstance(reader, relax.Call) for reader in readers):
         return False
-    if all(operator_of(reader) in _ELEMENTWISE for reader in readers):
+    if all(operator_of(reader) in ELEMENTWISE_OPERATORS for reader in readers):
         return all(fixed_shape(reader) == fixed_shape(part) for reader in readers)
     (reader, *others) = readers
     return not others and operator_of(reader) in _OF_OPERAND

@@ -106,7 +106,8 @@ def candidates(form: AttentionForm, limits: TargetLimits) -> list[PlainAttention
     if not limits.device.attends_plainly or None in _readings(form):
         return []
     few = FEW * FEW_KEYS * _groups(form, FEW_QUERIES) < units.count * max(form.keys, FEW_KEYS)
-    # Where launches are slow, as on small GPUs, one is better than several for few keys.
+    # One launch is better than several for few keys, for more of them where launches are slow, as
+    # on small GPUs.
     most = ONE_BLOCK if limits.device.measured else FEW_KEYS
     if few and form.keys > most:
         return []

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm import sym, tirx
 from tvm.ir import TensorLoad, Var
 from tvm.s_tir import Schedule
 
@@ -20,12 +19,12 @@ from ..common import (
     FAILURES,
     NotThisKind,
     TargetLimits,
-    constant_integer,
     extents_of,
     inline_all,
     is_reduction,
     kinds_of,
     largest_divisor,
+    number_at,
     power_of_two_up_to,
     product,
 )
@@ -313,19 +312,8 @@ def _reads_along_rows(schedule: Schedule, block: Any) -> bool:
 def _step(index: Any, variable: Any) -> int | None:
     """How far an index goes from 0 to 1 of one of its variables, all others at 0; None where that
     is no number."""
-    first, second = (
-        constant_integer(sym.Analyzer().simplify(_at(index, variable, place))) for place in (0, 1)
-    )
+    first, second = (number_at(index, {variable: place}) for place in (0, 1))
     return None if first is None or second is None else second - first
-
-
-def _at(index: Any, variable: Any, place: int) -> Any:
-    """An index at a place of one of its variables, all others at 0."""
-
-    def number(var: Any) -> Any:
-        return tirx.const(place if var.same_as(variable) else 0, str(var.ty.dtype))
-
-    return tvm_ffi.structural_map(index, [(Var, number)])
 
 
 def _variables(expression: Any) -> list[Any]:
