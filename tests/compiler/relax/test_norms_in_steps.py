@@ -3,7 +3,7 @@ rounding alone."""
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from support.interpreter import run
 from tvm_vision.compiler import compile_model
@@ -29,23 +29,40 @@ def exact(x: np.ndarray, rows: tuple[int, ...]) -> np.ndarray:
     return ((parts - parts.mean(-1, keepdims=True)) / np.sqrt(variance + 1e-5)).reshape(x.shape)
 
 
-@pytest.mark.parametrize(("operator", "shape", "scale", "rows", "attributes"), CASES)
-@pytest.mark.parametrize("target", ["llvm", "vulkan"])
-@pytest.mark.usefixtures("device_info")
-def test_numbers_far_from_zero(operator, shape, scale, rows, attributes, target) -> None:
-    names = ["x", "scale", "shift"]
-    node = helper.make_node(operator, names, ["y"], **attributes)
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+def network(operator, shape, scale, attributes, dtype="float32"):
+    """Of one node, without a scale and a shift of its own."""
+    node = helper.make_node(operator, ["x", "scale", "shift"], ["y"], **attributes)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    values = [helper.make_tensor_value_info(name, kind, shape) for name in "xy"]
     of_scale = scale or shape
     constants = [
-        numpy_helper.from_array(np.full(of_scale, value, "float32"), name)
+        numpy_helper.from_array(np.full(of_scale, value, dtype), name)
         for name, value in (("scale", 1.0), ("shift", 0.0))
     ]
     graph = helper.make_graph([node], "g", values[:1], values[1:], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    compiled = compile_model(*import_onnx(model), target=target)
+    return import_onnx(model)
+
+
+@pytest.mark.parametrize(("operator", "shape", "scale", "rows", "attributes"), CASES)
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.usefixtures("device_info")
+def test_numbers_far_from_zero(operator, shape, scale, rows, attributes, target) -> None:
+    compiled = compile_model(*network(operator, shape, scale, attributes), target=target)
     noise = np.random.default_rng(3).standard_normal(shape)
     for mean, spread, bound in ((100, 1, 1e-4), (1000, 1, 2e-3), (10, 0, 1e-2)):
         x = (mean + 0.1 + spread * noise).astype("float32")
         (found,) = run(compiled, [x])
         np.testing.assert_allclose(found, exact(x, rows), atol=bound)
+
+
+@pytest.mark.parametrize(("operator", "shape", "scale", "rows", "attributes"), CASES)
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.usefixtures("device_info")
+def test_float64_is_computed(operator, shape, scale, rows, attributes, target) -> None:
+    """Mean and variance of a group are float32 where ``stash_type`` says nothing else."""
+    bound = 2e-3 if operator == "GroupNormalization" else 1e-7
+    made = network(operator, shape, scale, attributes, "float64")
+    x = 1000 + np.random.default_rng(3).standard_normal(shape)
+    (found,) = run(compile_model(*made, target=target), [x])
+    np.testing.assert_allclose(found, exact(x, rows), atol=bound)

@@ -4,7 +4,7 @@ TVM's kernel of a group normalization takes the mean of squares less the square 
 numbers far from 0 that leaves rounding errors, or less than none, whose root is NaN; where channels
 are last it takes the mean over the wrong pixels. Its kernel of a layer normalization is good, but
 for rows so long that a workgroup of a GPU alone is slow: those are means and variances, which
-``sums_in_steps`` takes apart.
+``sums_in_steps`` takes apart. So are those of float64, for which it has no kernel.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relax
 
@@ -20,10 +19,12 @@ from .operators import fixed_shape, operator_of
 from .rewriting import rewritten
 from .sums_in_steps import varies_in_steps
 
+_TAKEN = ("float16", "float32")  # by TVM's kernel of a layer normalization
+
 
 def norms_in_steps(mod: tvm.IRModule, groups: int | None) -> tvm.IRModule:
-    """``main`` with its group normalizations as sums and elementwise operators, and for GPUs its
-    layer normalizations of long rows, too.
+    """``main`` with its group normalizations as sums and elementwise operators, its layer
+    normalizations of float64, and for GPUs those of long rows, too.
 
     Args:
         groups: workgroups of sums that occupy a GPU; None for processors.
@@ -65,7 +66,8 @@ class _Norms(relax.PyExprMutator):
             return call
         axes = sorted(int(axis) % len(shape) for axis in call.attrs.axes)
         behind = axes == list(range(len(shape) - len(axes), len(shape)))
-        if not behind or not self._is_long(x, axes):
+        taken = str(x.ty.dtype) in _TAKEN and not self._is_long(x, axes)
+        if not behind or taken:
             return call
         x = self._normal(x, axes, call.attrs.epsilon)
         return self._placed(x, gamma, beta, call.attrs)
@@ -78,7 +80,7 @@ class _Norms(relax.PyExprMutator):
         x = emit(op.subtract(x, emit(op.mean(x, axes, keepdims=True))))
         if variance is None:
             variance = op.mean(op.multiply(x, x), axes, keepdims=True)
-        added = relax.const(np.array(epsilon, str(x.ty.dtype)))
+        added = relax.const(epsilon, str(x.ty.dtype))
         return emit(op.multiply(x, emit(op.rsqrt(op.add(variance, added)))))
 
     def _is_long(self, x: Any, axes: Sequence[int]) -> bool:
