@@ -123,6 +123,18 @@ def test_long_sums_of_float16(form: str, target: str) -> None:
     assert error < 4e-3
 
 
+@pytest.mark.parametrize("operator", ["ReduceMax", "ReduceMin"])
+def test_the_last_number_of_float16_is_no_infinity(operator: str) -> None:
+    """Masks are made of it."""
+    x = np.full((2, 4), np.finfo(np.float16).max * (-1 if operator == "ReduceMax" else 1), "f2")
+    x[1] = -np.inf if operator == "ReduceMax" else np.inf
+    model = model_of(of(operator, x, AXIS), np.float16)
+    compiled = compile_model(*import_onnx(model), target="llvm")
+    executor = executor_of(compiled, tvm.cpu())
+    executor.run(x=x)
+    np.testing.assert_array_equal(executor.get_output(0).numpy().ravel(), x[:, 0])
+
+
 def test_other_networks_are_left_alone() -> None:
     module, _ = import_onnx(model_of(FORMS["mean"], np.float32))
     assert widen_fp16(module).same_as(module)

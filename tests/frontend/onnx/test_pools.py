@@ -102,11 +102,12 @@ def test_windows_that_lie_partly_outside(operator, opset, each, rank, target):
 
 @pytest.mark.parametrize("operator", ["AveragePool", "MaxPool", "LpPool"])
 def test_a_window_over_all_pixels_has_no_place_beyond_them(operator):
-    """Each place of a window is visited, also where nothing lies in it."""
+    """Each place of a window is visited, also where nothing lies in it, and a step of padding is
+    memory."""
     said = {"kernel_shape": [2560, 2560], "strides": [2560, 2560], "ceil_mode": 1}
     text = str(import_onnx(pools(operator, 19, [said], IMAGES[2]))[0])
     assert "pool2d" in text
-    assert "2560" not in text.replace("strides=[2560, 2560]", "")
+    assert "2560" not in text
 
 
 def test_a_window_over_all_pixels_tells_its_largest_place():

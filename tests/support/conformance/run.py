@@ -6,9 +6,10 @@
 Cases that already have their results in the file are not run again, so that a run which was broken
 off goes on; remove the file to start anew. ``--every 25`` takes each 25th case, ``--only REGEX``
 those whose name matches, ``--precision fp16`` adds what passes in float32 in fp16 on vulkan,
-``--variants`` each operator in older opsets and other types, held to onnxruntime, ``--mutations N``
-N random changes of each case, of which "failed", "wrong" and "crashed" are faults. Exit code 1
-where a case that passes on llvm does not pass on vulkan.
+``--variants`` each operator in older opsets and other types, held to onnxruntime, ``--numbers``
+with large and small ones and such far from zero, in which onnxruntime may be the one that is wrong,
+``--mutations N`` N random changes of each case, of which "failed", "wrong" and "crashed" are
+faults. Exit code 1 where a case that passes on llvm does not pass on vulkan.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import IO, Any
 from .conformance_worker import FP16
 from .onnx_cases import node_cases
 from .operator_report import differences, markdown, totals
-from .variants import SIGN, mutation_names, variant_names
+from .variants import SIGN, mutation_names, number_names, variant_names
 
 TARGETS = ("llvm", "vulkan")
 WORKER = (sys.executable, "-m", f"{__package__}.conformance_worker")
@@ -179,6 +180,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=re.compile, default=re.compile(""), help="regex of names")
     parser.add_argument("--precision", choices=("fp32", "fp16"), default="fp32")
     parser.add_argument("--variants", action="store_true", help="older opsets and other types too")
+    parser.add_argument("--numbers", action="store_true", help="large, small and far from zero")
     parser.add_argument("--mutations", type=int, default=0, help="random changes of each case")
     parser.add_argument("--targets", help="only these, separated by commas")
     parser.add_argument("--jobs", type=int, default=2)
@@ -213,6 +215,7 @@ def main() -> int:
     targets = tuple(options.targets.split(",")) if options.targets else targets
     known = [*node_cases(), *(variant_names() if options.variants else [])]
     known = mutation_names(range(options.mutations)) if options.mutations else known
+    known = number_names() if options.numbers else known
     names = [
         name
         for name in known[:: options.every]

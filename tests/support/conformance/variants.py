@@ -2,12 +2,13 @@
 them: what the page says about opsets and types comes from these.
 
 A variant is called by its test and what is other: "test_relu@opset=13", "test_relu@type=float16",
-"test_relu@seed=3" for changes at random.
+"test_relu@seed=3" for changes at random, "test_relu@type=float16@scale=300" for other numbers.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -26,24 +27,36 @@ from .onnx_cases import TYPES, Case, as_type, node_cases
 SIGN = "@"
 
 
+# Numbers whose sums, squares and powers leave the type, some of which the result does not; those
+# that are little beside their mean; and the smallest.
+NUMBERS = {
+    "float16": ("scale=5000", "scale=300", "scale=1e-4", "offset=200"),
+    "float32": ("scale=1e19", "scale=5000", "scale=1e-6", "offset=3000"),
+}
+TESTS_OF_NUMBERS = 3
+
+
 class NoReference(Exception):
     """onnxruntime does not run it; the text says why."""
 
 
 def case_named(name: str) -> Case:
     """A node test or a variant of one. Raises NoReference where onnxruntime has no result."""
-    base, _, change = name.partition(SIGN)
+    base, *changes = name.split(SIGN)
     case = node_cases()[base]
-    if not change:
+    if not changes or case.skipped:
         return case
-    key, _, value = change.partition("=")
-    if case.skipped:
-        return case
-    if key == "seed":
-        changed = Mutator(int(value), base).changed(case)
-    else:
-        changed = _at_opset(case, int(value)) if key == "opset" else _of_type(case, value)
-    return judged(replace(changed, name=name))
+    for change in changes:
+        key, _, value = change.partition("=")
+        if key == "seed":
+            case = Mutator(int(value), base).changed(case)
+        elif key == "opset":
+            case = _at_opset(case, int(value))
+        elif key == "type":
+            case = _of_type(case, value)
+        else:
+            case = _with_numbers(case, key, float(value))
+    return judged(replace(case, name=name))
 
 
 def variant_names() -> list[str]:
@@ -55,6 +68,24 @@ def variant_names() -> list[str]:
         seen.add(case.operator)
         found += [f"{name}{SIGN}opset={version}" for version in _older_versions(case)]
         found += [f"{name}{SIGN}type={kind}" for kind in _other_types(case)]
+    return found
+
+
+def number_names() -> list[str]:
+    """Each operator's first tests with numbers of NUMBERS, in each type of floating point."""
+    found, seen = [], Counter[str]()
+    for name, case in node_cases().items():
+        if case.skipped or seen[case.operator] == TESTS_OF_NUMBERS or "_expanded" in name:
+            continue
+        if not any(array.dtype.kind == "f" for array in case.inputs.values()):
+            continue
+        seen[case.operator] += 1
+        others = [kind for kind in _other_types(case) if kind == "float16"]
+        for kind, numbers in NUMBERS.items():
+            if kind not in types_of(case) + others:
+                continue
+            of_type = f"{SIGN}type={kind}" if kind in others else ""
+            found += [f"{name}{of_type}{SIGN}{number}" for number in numbers]
     return found
 
 
@@ -154,6 +185,19 @@ def _other_types(case: Case) -> list[str]:
         return []
     taken = {case.inputs[name].dtype.name for name in names if name in case.inputs}
     return [kind for kind in kinds if kind not in taken] if taken else []
+
+
+def _with_numbers(case: Case, key: str, value: float) -> Case:
+    """Inputs of floating point times a scale, or with an offset added."""
+    inputs = {}
+    for name, array in case.inputs.items():
+        if array.dtype.kind == "f":
+            wide = array.astype(np.float64)
+            wide = wide * value if key == "scale" else wide + value
+            limits = np.finfo(array.dtype)
+            array = np.clip(wide, limits.min, limits.max).astype(array.dtype)
+        inputs[name] = array
+    return replace(case, inputs=inputs)
 
 
 def _of_type(case: Case, kind: str) -> Case:

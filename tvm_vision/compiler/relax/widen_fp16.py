@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from .kernel_calls import bindings_of
 from .operators import operator_of
@@ -108,6 +108,8 @@ class _Widener(relax.PyExprMutator):
         dtypes = _types(value.ty)
         if dtypes == wanted:
             return value
+        if isinstance(value, tirx.FloatImm):  # a number among the arguments, as of one_hot
+            return tirx.FloatImm(wanted[0], value.value)
         if not isinstance(value.ty, relax.TupleType):
             return self.builder_.emit(relax.op.astype(value, wanted[0]))
         items = [

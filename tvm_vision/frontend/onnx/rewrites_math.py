@@ -20,7 +20,7 @@ from .graph import (
     attributes,
     constant_value,
 )
-from .rewrites_types import in_float
+from .rewrites_types import half_in_single, in_float
 
 Nodes = Sequence[onnx.NodeProto] | None
 
@@ -160,6 +160,8 @@ def reduce_extreme(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         return steps.finish(steps("Not", steps("Equal", reduced, np.zeros((), np.uint8))))
     if not np.issubdtype(dtype, np.floating):
         return None
+    if dtype == np.float16:  # whose last number is what masks are made of, and none of float32's
+        return half_in_single(node, graph)
     # Where nothing but infinities went in, an infinity has to come out.
     sign = -1 if node.op_type == "ReduceMax" else 1
     limit, infinity = (np.array(sign * x, dtype) for x in (np.finfo(dtype).max, np.inf))

@@ -20,6 +20,7 @@ from .graph import (
     given,
     with_attributes,
 )
+from .rewrites_types import half_in_single
 
 Nodes = Sequence[onnx.NodeProto] | None
 # Axes of an image that the target's transposed convolutions know.
@@ -108,8 +109,13 @@ def average_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 def lp_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """LpPool, the root of the sum of powers, by the mean of the whole window with zeros outside:
-    TVM multiplies the mean of what lies inside by the size of the window."""
+    TVM multiplies the mean of what lies inside by the size of the window.
+
+    Of float16 in float32, which has its powers, and the exponents of its roots.
+    """
     check_window(node, graph)
+    if graph.dtype(node.input[0]) == np.float16:
+        return half_in_single(node, graph)
     node = _narrowed(node, graph)
     steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
     power, kernel = attribute(node, "p", 2), attribute(node, "kernel_shape")
@@ -229,25 +235,30 @@ def _with_pads(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def _narrowed(node: onnx.NodeProto, graph: GraphEditor) -> onnx.NodeProto:
-    """A pool with windows that end where its image and pads do, along axes of one window.
+    """A pool with windows that end where its image and pads do, along axes of one window, and with
+    steps that go no further.
 
     A pool over all pixels may say a window of any size, and each of its places would be visited:
-    EfficientNet-B7 of Transformers has 2560×2560 over 7×7 pixels.
+    EfficientNet-B7 of Transformers has 2560×2560 over 7×7 pixels. Steps as large make as much of
+    an end that is rounded up (``ceil_mode``): TVM pads by a step.
     """
     try:
         shape = graph.shape(node.input[0])[2:]
     except Unsupported:  # of open size, where nothing is known to be beyond it
         return node
     kernel, count = list(attribute(node, "kernel_shape")), len(shape)
+    strides = list(attribute(node, "strides", [1] * count))
     if _same(node) and attribute(node, "count_include_pad", 0):
         return node
     pads = [0] * 2 * count if _same(node) else attribute(node, "pads", [0] * 2 * count)
     dilations = attribute(node, "dilations", [1] * count)
     for i, number in enumerate(_windows(node, shape)):
         if number == 1 and dilations[i] == 1:
-            kernel[i] = min(kernel[i], shape[i] + pads[i] + pads[i + count])
-    same = kernel == list(attribute(node, "kernel_shape"))
-    return node if same else with_attributes(node, kernel_shape=kernel)
+            whole = shape[i] + pads[i] + pads[i + count]
+            kernel[i], strides[i] = min(kernel[i], whole), min(strides[i], whole)
+    if kernel == attribute(node, "kernel_shape") and strides == attribute(node, "strides", strides):
+        return node
+    return with_attributes(node, kernel_shape=kernel, strides=strides)
 
 
 def _cropped(
