@@ -72,6 +72,7 @@ from .relax.rows_in_order import rows_in_order
 from .relax.scale_products import scale_products
 from .relax.scatters import scatters_as_gathers
 from .relax.sink_reshapes import sink_reshapes
+from .relax.sink_resizes import sink_resizes
 from .relax.sink_turns import sink_turns
 from .relax.splits_as_slices import splits_as_slices
 from .relax.sums_in_steps import sums_in_steps
@@ -415,6 +416,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("windows_as_rows", RELAX, _windows_as_rows, 3,
           lambda n: n.on_gpu and n.options.windows_as_rows),
     Phase("dead_code", RELAX, _relax(DEAD_CODE)),
+    Phase("sink_resizes", RELAX, _relax_on(sink_resizes), 3, lambda n: n.options.sink_resizes),
     Phase("norms_of_images", RELAX, _relax_on(norms_of_images), 3, lambda n: n.on_gpu),
     Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),

@@ -27,6 +27,7 @@ from tvm_vision.tvm_compat.relax import set_type
 from .cancelling import cancelling
 from .kernel_calls import (
     BROADCAST,
+    INJECTIVE,
     OPAQUE,
     OUT_FUSABLE,
     KernelCalls,
@@ -51,6 +52,7 @@ def fuse(
     """
     mod = _leave_alone(mod, most_tensors)
     mod = with_walls(mod, _resizing(mod))
+    mod = with_walls(mod, _added_to_sums(mod))
     mod = with_walls(mod, cancelling(mod))
     grouped = fused_calls(mod)
     while _too_large(grouped, most_tensors):
@@ -75,6 +77,28 @@ def _resizing(mod: tvm.IRModule) -> Cuts:
             of_sum.update([var] if sums - others else [])
         elif pattern == OUT_FUSABLE:
             of_sum.add(var)
+    return cuts
+
+
+def _added_to_sums(mod: tvm.IRModule) -> Cuts:
+    """Where the end of a sum adds what is added up of several moves or enlargements: FuseOps has
+    the additions in the sum's kernel, and each of those as one of its own."""
+    patterns = patterns_of(_functions(mod))
+    of_sum: set[Any] = set()
+    moved: dict[Any, int] = {}
+    cuts: Cuts = {}
+    for var, value in bindings_of(mod["main"]):
+        pattern = patterns.get(value.args[0], OPAQUE) if is_kernel_call(value) else OPAQUE
+        read = relax.analysis.free_vars(value.args[1]) if pattern < OPAQUE else []
+        sums = of_sum.intersection(read)
+        if pattern == OUT_FUSABLE or (pattern <= BROADCAST and sums):
+            of_sum.add(var)
+        if pattern == INJECTIVE:
+            moved[var] = 1
+        elif pattern <= BROADCAST and not sums and all(source in moved for source in read):
+            moved[var] = sum(moved[source] for source in read)
+        elif pattern <= BROADCAST and sums:
+            cuts[var] = {source for source in read if moved.get(source, 0) > 1}
     return cuts
 
 
