@@ -49,17 +49,22 @@ class Rules:
         return corners_of(self.boxes, self.image, box)
 
     def exceeds(self, kept: Box, other: Box) -> Any:
-        """Whether a box overlaps one that is kept by more than the threshold.
+        """Whether a box overlaps one that is kept by more than the threshold."""
+        return exceeds(kept, other, self.thresholds[0])
 
-        By a product, which is rounded in one way on all devices, and a quotient is not.
-        """
-        zero = T.float32(0.0)
-        width = tirx.max(tirx.min(kept.right, other.right) - tirx.max(kept.left, other.left), zero)
-        height = tirx.max(tirx.min(kept.bottom, other.bottom) - tirx.max(kept.top, other.top), zero)
-        common = width * height
-        union = kept.area + other.area - common
-        filled = tirx.all(common > zero, kept.area > zero, other.area > zero, union > zero)
-        return tirx.all(filled, common > self.thresholds[0] * union)
+
+def exceeds(kept: Box, other: Box, threshold: Any) -> Any:
+    """Whether a box overlaps one that is kept by more than a threshold.
+
+    By a product, which is rounded in one way on all devices, and a quotient is not.
+    """
+    zero = T.float32(0.0)
+    width = tirx.max(tirx.min(kept.right, other.right) - tirx.max(kept.left, other.left), zero)
+    height = tirx.max(tirx.min(kept.bottom, other.bottom) - tirx.max(kept.top, other.top), zero)
+    common = width * height
+    union = kept.area + other.area - common
+    filled = tirx.all(common > zero, kept.area > zero, other.area > zero, union > zero)
+    return tirx.all(filled, common > threshold * union)
 
 
 def corners_of(boxes: Any, image: Any, box: Any) -> tuple[Any, Any, Any, Any]:

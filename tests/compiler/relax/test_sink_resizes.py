@@ -25,6 +25,7 @@ Build = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def _worth_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEAST_SAVED", 0)
+    monkeypatch.setattr(module, "LEAST_FOR_A_KERNEL", 0)
 
 
 def enlarged(image: Any, size: Sequence[int] = SIZE, **how: Any) -> Any:
@@ -137,9 +138,9 @@ def test_others_stay(build: Build, shapes: Any) -> None:
     assert module.sink_resizes(mod).same_as(mod)
 
 
-def test_a_concatenation_stays_where_little_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its enlarged part was written in its place, and is a kernel of its own behind."""
-    build, shapes = FORMS["beside another"]
+@pytest.mark.parametrize("form", ["linear", "beside another"])
+def test_nothing_moves_where_little_is_saved(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    build, shapes = FORMS[form]
     monkeypatch.undo()
     mod, _ = module_of(build, *shapes)
     assert module.sink_resizes(mod).same_as(mod)

@@ -20,7 +20,7 @@ CALL = "relax.call_dps_packed"
 
 def _suppression(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     most = int(call.ty.fields[0].shape[1])
-    return builder.call_te(suppression, *call.args[1].fields, most)
+    return suppression(builder, list(call.args[1].fields), most)
 
 
 OPERATORS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {

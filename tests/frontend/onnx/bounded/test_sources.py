@@ -72,6 +72,32 @@ def test_suppression_on_a_device(target):
     assert counts[0] == 0 and counts[-1] == 2 * 3 * 20
 
 
+@pytest.mark.parametrize(
+    ("images", "classes", "count", "most", "iou", "levels"),
+    [
+        (1, 1, 1000, 1000, 0.7, 5),  # many are kept, of few different scores
+        (2, 5, 700, 100, 0.45, 10**6),  # more than there is room for
+        (1, 1, 65, 65, 0.3, 3),  # one more than a block
+        (1, 2, 64, 64, 0.3, 1),  # of a score that is none
+    ],
+)
+def test_suppression_in_blocks(images, classes, count, most, iou, levels):
+    """Blocks of candidates, within which chains of boxes overlap, and across which they do."""
+    rng = np.random.default_rng(count)
+    model = suppression_model(images, classes, count, most, iou=iou, least=0.0)
+    shape = (images, classes, count)
+    feeds = [
+        {
+            "boxes": some_boxes(rng, images, count, size),
+            "scores": (rng.integers(0, levels, shape) / levels).astype("f4"),
+        }
+        for size in (30, 400)
+    ]
+    made = compile_model(*import_onnx(model), target="vulkan")
+    found = outputs_for(executor_of(made, tvm.vulkan(0)), feeds)
+    assert_same(found, by_onnxruntime(model, feeds))
+
+
 def test_suppression_of_few_boxes_on_a_processor():
     """Few boxes, whose scores are mostly equal, turned, and without area."""
     model = suppression_model(2, 3, 3, 20, least=0.4)
