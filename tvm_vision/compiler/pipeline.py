@@ -70,6 +70,7 @@ from .relax.qdq.to_int8 import bytes_wanted, in_bytes
 from .relax.rows_as_images import rows_as_images
 from .relax.rows_in_order import rows_in_order
 from .relax.scale_products import scale_products
+from .relax.scans import scans_by_rows
 from .relax.scatters import scatters_as_gathers
 from .relax.sink_reshapes import sink_reshapes
 from .relax.sink_resizes import sink_resizes
@@ -251,6 +252,10 @@ def _scatters(network: Compilation) -> None:
     network.module = scatters_as_gathers(network.module, on_gpu=network.on_gpu)
 
 
+def _scans(network: Compilation) -> None:
+    network.module = scans_by_rows(network.module, network.limits.threads)
+
+
 def _attention(network: Compilation) -> None:
     limits = network.limits
     # Where matrices were measured, what they cannot do in one kernel they do in several, unless
@@ -426,6 +431,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("sums_in_steps", RELAX, _sums_in_steps, 3, lambda n: n.on_gpu),
     Phase("scatters_as_gathers", RELAX, _scatters),
     Phase("top_k_by_rank", RELAX, _relax_on(top_k_by_rank), 0, lambda n: n.on_gpu),
+    Phase("scans_by_rows", RELAX, _scans, 0, lambda n: n.on_gpu),
     Phase("pools_before_concats", RELAX, _relax_on(pools_before_concats), 3,
           lambda n: n.on_new_gpu),
     Phase("winograd", RELAX, _winograd, 3, lambda n: n.on_gpu),

@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
-from .barrier import barrier
-from .suppression_rules import Box, corners_of, exceeds, local, with_area
+from .by_hand import barrier, before_thread, kernel, local
+from .suppression_rules import Box, corners_of, exceeds, with_area
 
 THREADS = 256
 BLOCK = 64  # candidates that are decided together
-GROUP = 16
 BITS = 32
 WORDS = BLOCK // BITS
 UNDECIDED, KEPT, GONE = 0, 1, 2
@@ -46,8 +44,7 @@ def candidates_of(
     def statements(ins: list[Any], outs: list[Any], at: dict[str, Any]) -> None:
         (of, limits, thresholds), (listed, values, counts) = ins, outs
         row, thread = at["blockIdx.x"], at["threadIdx.x"]
-        own, before = local("int32"), local("int32")
-        each, groups = (local("int32", n, "shared") for n in (threads, threads // GROUP))
+        own = local("int32")
 
         def through(take: Callable[[Any, Any], None]) -> None:
             with T.serial(0, -(-count // threads)) as turn:
@@ -61,32 +58,20 @@ def candidates_of(
         def counted(box: Any, score: Any) -> None:
             own[0] = own[0] + 1
 
-        def stored(box: Any, score: Any) -> None:
-            listed[row, before[0]], values[row, before[0]] = box, score
-            before[0] = before[0] + 1
-
-        def added(buffer: Any, first: Any, most: int, end: Any) -> None:
-            with T.serial(0, most) as i:
-                with T.If(first + i < end), T.Then():
-                    before[0] = before[0] + buffer[first + i]
-
         own[0] = T.int32(0)
         through(counted)
-        each[thread] = own[0]
-        barrier()
-        with T.If(thread < threads // GROUP), T.Then():
-            before[0] = T.int32(0)
-            added(each, thread * GROUP, GROUP, T.int32(threads))
-            groups[thread] = before[0]
-        barrier()
-        before[0] = T.int32(0)
-        added(groups, T.int32(0), threads // GROUP, thread // GROUP)
-        added(each, thread // GROUP * GROUP, GROUP, thread)
+        place = before_thread(own[0], thread, threads, lambda a, b: a + b, T.int32(0))
+
+        def stored(box: Any, score: Any) -> None:
+            listed[row, place[0]], values[row, place[0]] = box, score
+            place[0] = place[0] + 1
+
         through(stored)
         with T.If(thread == threads - 1), T.Then():
-            counts[row] = before[0]
+            counts[row] = place[0]
 
-    return _kernel(
+    return kernel(
+        "suppression",
         [((rows, count), "int32"), ((rows, count), "float32"), ((rows,), "int32")],
         [scores, limits, thresholds],
         {"blockIdx.x": rows, "threadIdx.x": threads},
@@ -113,7 +98,8 @@ def in_order(
                 rank[0] = rank[0] + tirx.any(other > score[0], tie).astype("int32")
             ordered[row, rank[0]] = box[0]
 
-    return _kernel(
+    return kernel(
+        "suppression",
         [((rows, count), "int32")],
         [listed, values, counts],
         {"blockIdx.x": -(-count // threads), "blockIdx.y": rows, "threadIdx.x": threads},
@@ -138,35 +124,13 @@ def kept_in_blocks(
         row, thread = at["blockIdx.x"], at["threadIdx.x"]
         _Blocks(ins, outs, classes, row, thread, threads).statements()
 
-    return _kernel(
+    return kernel(
+        "suppression",
         [((rows, most), "int32"), ((rows,), "int32"), ((rows, count), "int32")],
         [boxes, ordered, counts, limits, thresholds],
         {"blockIdx.x": rows, "threadIdx.x": threads},
         statements,
     )
-
-
-def _kernel(
-    results: list[tuple[tuple[int, ...], str]],
-    given: list[te.Tensor],
-    launch: dict[str, int],
-    statements: Callable[[list[Any], list[Any], dict[str, Any]], None],
-) -> list[te.Tensor]:
-    """A kernel of its own; launch: the extents of the axes, whose variables ``statements`` gets
-    behind the buffers read and written."""
-
-    def body(ins: Any, outs: Any) -> tirx.Stmt:
-        read, written = ([T.buffer_proxy(buffer) for buffer in those] for those in (ins, outs))
-        with IRBuilder() as builder:
-            axes = {name: te.thread_axis(name) for name in launch}
-            attributes = [T.attr(axes[name], "thread_extent", n) for name, n in launch.items()]
-            with T.frame_scope(attributes):
-                statements(read, written, {name: axis.var for name, axis in axes.items()})
-            return builder.get()
-
-    shapes, dtypes = [shape for shape, _ in results], [dtype for _, dtype in results]
-    made = te.extern(shapes, given, body, dtype=dtypes, name="suppression")
-    return made if isinstance(made, list) else [made]
 
 
 @dataclass

@@ -11,7 +11,8 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from .suppression_rules import Box, Rules, corners_of, local, with_area
+from .by_hand import local
+from .suppression_rules import Box, Rules, corners_of, with_area
 
 # Corners and area of a box, beside one another.
 VALUES = 5

@@ -76,8 +76,3 @@ def corners_of(boxes: Any, image: Any, box: Any) -> tuple[Any, Any, Any, Any]:
 def with_area(left: Any, top: Any, right: Any, bottom: Any) -> Box:
     """The box of these corners."""
     return Box(left, top, right, bottom, (right - left) * (bottom - top))
-
-
-def local(dtype: str, size: int = 1, scope: str = "local") -> Any:
-    """A buffer of a kernel's own, of one value or more."""
-    return T.buffer_proxy(T.decl_buffer([size], dtype, scope=scope))

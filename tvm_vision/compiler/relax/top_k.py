@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tvm
 from tvm import relax
 
 from ...topi.top_k import FLOATS, WHOLE, keys_of, places_of, ranks_of, values_of
+from .along_axis import in_rows
 from .operators import fixed_shape, operator_of
 from .rewriting import rewritten
 
@@ -39,18 +39,11 @@ class _TopK(relax.PyExprMutator):
         if not 0 < k <= count <= MOST or rows * count**2 > MOST_COMPARED:
             return call
         emit, te = self.builder_.emit, self.builder_.emit_te
-        turn = [*range(axis), *range(axis + 1, len(shape)), axis]
-        back = [turn.index(i) for i in range(len(shape))]
-        others = [size for i, size in enumerate(shape) if i != axis]
-        row = emit(relax.op.reshape(emit(relax.op.permute_dims(x, turn)), [rows, count]))
+        row, whole = in_rows(x, shape, axis, emit)
         largest = bool(call.attrs.largest)
         keys = te(keys_of, row, largest, primfunc_name_hint="topk_keys")
         ranks = te(ranks_of, keys, primfunc_name_hint="topk_ranks")
         places = te(places_of, ranks, k, primfunc_name_hint="topk_places")
-
-        def whole(found: Any) -> Any:
-            return emit(relax.op.permute_dims(emit(relax.op.reshape(found, [*others, k])), back))
-
         kind = str(call.attrs.ret_type)
         results = []
         if kind != "indices":

@@ -28,7 +28,7 @@ from tvm.s_tir import Schedule
 from tvm.script.ir_builder import tirx as T
 
 from ...topi.attention import AttentionForm, View
-from ...topi.barrier import barrier
+from ...topi.by_hand import barrier
 from ..common import NotThisKind, TargetLimits, largest_divisor, up
 from ..factors import FP16
 from .attention_kernel import LOWEST, dtype_of, form_of, kernel_of, put

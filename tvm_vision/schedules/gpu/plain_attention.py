@@ -26,7 +26,7 @@ from tvm.s_tir import Schedule
 from tvm.script.ir_builder import tirx as T
 
 from ...topi.attention import AttentionForm, View
-from ...topi.barrier import barrier
+from ...topi.by_hand import barrier
 from ..common import NotThisKind, TargetLimits, up
 from ..cost.device_model import DeviceModel
 from .attention_kernel import LOWEST, form_of, kernel_of, put

@@ -12,7 +12,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from ..barrier import barrier
+from ..by_hand import barrier
 from .layer import Cell, Layer
 
 # On a loop: it stays one. Written out, its weights, the same in each step, are fetched once before

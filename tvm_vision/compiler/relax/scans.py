@@ -1,0 +1,51 @@
+"""Running sums and products along an axis on a GPU: a workgroup a row, where rows are not too
+long for one."""
+
+from __future__ import annotations
+
+import math
+
+import tvm
+from tvm import relax
+
+from ...topi.by_hand import GROUP
+from ...topi.scan import COMBINE, THREADS, scan
+from .along_axis import in_rows
+from .operators import fixed_shape, operator_of
+from .rewriting import rewritten
+
+# Of longer rows several workgroups had better take a part each.
+MOST = 1 << 15
+
+
+def scans_by_rows(mod: tvm.IRModule, most_threads: int) -> tvm.IRModule:
+    """``main`` with kernels for running sums and products along fixed axes.
+
+    most_threads: of a workgroup.
+    """
+    return rewritten(mod, _Scans(mod, most_threads))
+
+
+@relax.expr_functor.mutator
+class _Scans(relax.PyExprMutator):
+    def __init__(self, mod: tvm.IRModule, most_threads: int) -> None:
+        super().__init__(mod)
+        self._threads = min(THREADS, most_threads) // GROUP * GROUP
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        kind = operator_of(call).removeprefix("relax.")
+        if kind not in COMBINE or call.attrs.axis is None:
+            return call
+        x, shape = call.args[0], fixed_shape(call.args[0])
+        if not shape or not 0 < math.prod(shape):
+            return call
+        axis = int(call.attrs.axis) % len(shape)
+        if shape[axis] > MOST:
+            return call
+        row, whole = in_rows(x, shape, axis, self.builder_.emit)
+        dtype, exclusive = str(call.ty.dtype), bool(call.attrs.exclusive)
+        found = self.builder_.emit_te(
+            scan, row, kind, dtype, exclusive, self._threads, primfunc_name_hint=kind
+        )
+        return whole(found)
