@@ -1,10 +1,10 @@
 """Suppression on a GPU, in three kernels.
 
 The candidates of a class are listed, and each finds its place by counting those before it. Then one
-workgroup takes them in order, a block of BLOCK after another: within a block each knows which
-earlier ones it overlaps, as bits, and is decided as soon as these are; all threads then drop what
-the block's kept boxes overlap behind it. So there are as many turns as blocks of candidates, and
-not as boxes are kept: an H200 took 7 us for each of these.
+workgroup takes them in order, a block of BLOCK after another: those that a box kept before overlaps
+go, the others know which before them in the block they overlap, as bits, and each is decided as
+soon as these are. So there are as many turns as blocks of candidates that are looked at, and not as
+boxes are kept: an H200 took 7 us for each of these.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ THREADS = 256
 BLOCK = 64  # candidates that are decided together
 BITS = 32
 WORDS = BLOCK // BITS
+SIDES = ("left", "top", "right", "bottom", "area")  # of a Box
 UNDECIDED, KEPT, GONE = 0, 1, 2
 
 
@@ -87,15 +88,29 @@ def in_order(
 
     def statements(ins: list[Any], outs: list[Any], at: dict[str, Any]) -> None:
         (listed, values, counts), (ordered,) = ins, outs
-        row, i = at["blockIdx.y"], at["blockIdx.x"] * threads + at["threadIdx.x"]
+        row, thread = at["blockIdx.y"], at["threadIdx.x"]
+        first = at["blockIdx.x"] * threads
+        i = first + thread
         box, score, rank, end = local("int32"), local("float32"), local("int32"), local("int32")
-        end[0] = counts[row]
+        # All threads look at the same candidates, which they fetch together.
+        boxes, scores = local("int32", threads, "shared"), local("float32", threads, "shared")
+        box[0], score[0], rank[0], end[0] = T.int32(0), T.float32(0), T.int32(0), counts[row]
         with T.If(i < end[0]), T.Then():
-            box[0], score[0], rank[0] = listed[row, i], values[row, i], T.int32(0)
-            with T.serial(0, end[0]) as j:
-                other = values[row, j]
-                tie = tirx.all(other == score[0], listed[row, j] < box[0])
-                rank[0] = rank[0] + tirx.any(other > score[0], tie).astype("int32")
+            box[0], score[0] = listed[row, i], values[row, i]
+        tiles = tirx.floordiv(end[0] + (threads - 1), threads)
+        with T.serial(0, tirx.Select(first < end[0], tiles, T.int32(0))) as tile:
+            begin = tile.astype("int32") * threads
+            boxes[thread], scores[thread] = T.int32(-1), T.float32(0)
+            with T.If(begin + thread < end[0]), T.Then():
+                boxes[thread] = listed[row, begin + thread]
+                scores[thread] = values[row, begin + thread]
+            barrier()
+            with T.serial(0, threads) as j:
+                tie = tirx.all(scores[j] == score[0], boxes[j] < box[0])
+                before = tirx.all(boxes[j] >= 0, tirx.any(scores[j] > score[0], tie))
+                rank[0] = rank[0] + before.astype("int32")
+            barrier()
+        with T.If(i < end[0]), T.Then():
             ordered[row, rank[0]] = box[0]
 
     return kernel(
@@ -118,7 +133,7 @@ def kept_in_blocks(
     threads: int,
 ) -> list[te.Tensor]:
     """What ``suppression`` gives, of the candidates in order."""
-    rows, count = (int(size) for size in ordered.shape)
+    rows = int(ordered.shape[0])
 
     def statements(ins: list[Any], outs: list[Any], at: dict[str, Any]) -> None:
         row, thread = at["blockIdx.x"], at["threadIdx.x"]
@@ -126,7 +141,7 @@ def kept_in_blocks(
 
     return kernel(
         "suppression",
-        [((rows, most), "int32"), ((rows,), "int32"), ((rows, count), "int32")],
+        [((rows, most), "int32"), ((rows,), "int32"), ((rows, len(SIDES), most), "float32")],
         [boxes, ordered, counts, limits, thresholds],
         {"blockIdx.x": rows, "threadIdx.x": threads},
         statements,
@@ -135,7 +150,11 @@ def kept_in_blocks(
 
 @dataclass
 class _Blocks:
-    """What one workgroup does: thread: its number among ``threads``."""
+    """What one workgroup does; thread: its number among ``threads``.
+
+    Each candidate of a block has several threads, one of BLOCK after another, which share the boxes
+    to compare it with; the first BLOCK threads decide about one each.
+    """
 
     inputs: list[Any]
     results: list[Any]
@@ -146,42 +165,36 @@ class _Blocks:
 
     def __post_init__(self) -> None:
         self.boxes, self.ordered, self.counts, self.limits, self.thresholds = self.inputs
-        self.kept, self.found_of, self.gone = self.results
-        self.most, self.count = int(self.kept.shape[1]), int(self.ordered.shape[1])
-        # Of the block's candidates: corners and area, and what is known of them.
-        self.sides = [local("float32", BLOCK, "shared") for _ in range(5)]
+        self.kept, self.found_of, self.kept_sides = self.results
+        self.most = int(self.kept.shape[1])
+        self.sharing, self.slot = self.threads // BLOCK, self.thread % BLOCK
+        self.share = self.thread // BLOCK
+        # Of the block's candidates: corners and area, what is known of them, whether a box kept
+        # before overlaps them, and which before them they overlap, by words.
+        self.sides = [local("float32", BLOCK, "shared") for _ in SIDES]
         self.state = local("int32", BLOCK, "shared")
+        self.dropped = local("uint32", self.threads, "shared")
+        self.overlaps_of = local("uint32", WORDS * BLOCK, "shared")
         self.kept_bits, self.open_bits = (local("uint32", WORDS, "shared") for _ in range(2))
-        # Of the thread's candidate, if it has one: which, corners and area, state, and which
-        # before it it overlaps.
+        # Of the thread's candidate: which, corners and area, state, and those words.
         self.box, self.own = local("int32"), local("int32")
-        self.corners, self.overlaps = local("float32", 5), local("uint32", WORDS)
+        self.corners, self.overlaps = local("float32", len(SIDES)), local("uint32", WORDS)
 
     def statements(self) -> None:
         """Write the boxes kept, and how many they are."""
-        found, block, running, end = (local("int32") for _ in range(4))
+        found, first, running, end = (local("int32") for _ in range(4))
         end[0] = self.counts[self.row]
-        found[0], block[0] = T.int32(0), T.int32(0)
+        found[0], first[0] = T.int32(0), T.int32(0)
         limit = tirx.min(self.limits[1], T.int32(self.most))
-        with T.serial(0, -(-self.count // self.threads)) as turn:
-            place = turn * self.threads + self.thread
-            with T.If(place < end[0]), T.Then():
-                self.gone[self.row, place] = T.int32(0)
         running[0] = (end[0] > 0).astype("int32")
         with T.While(running[0] > 0):
-            first = block[0] * BLOCK
-            # The threads take turns, so that each reads what it wrote of its candidates itself.
-            slot = self.thread - first % self.threads
-            self._read_block(slot, first, end)
-            self._decide(slot)
-            self._store_kept(slot, found, limit)
-            block[0] = block[0] + 1
-            more = tirx.all(block[0] * BLOCK < end[0], found[0] < limit)
-            with T.If(more):
-                with T.Then():
-                    self._drop_behind(block[0] * BLOCK, end)
-                with T.Else():
-                    running[0] = T.int32(0)
+            self._read_block(first[0], end[0], found[0])
+            self._compare_within_block()
+            self._decide()
+            self._store_kept(found, limit)
+            first[0] = first[0] + BLOCK
+            more = tirx.all(first[0] < end[0], found[0] < limit)
+            running[0] = more.astype("int32")
             barrier()
         with T.serial(0, -(-self.most // self.threads)) as turn:
             place = turn * self.threads + self.thread
@@ -190,52 +203,66 @@ class _Blocks:
         with T.If(self.thread == 0), T.Then():
             self.found_of[self.row] = found[0]
 
-    def _read_block(self, slot: Any, first: Any, end: Any) -> None:
+    def _read_block(self, first: Any, end: Any, found: Any) -> None:
+        """The block's candidates, those that a box kept before overlaps gone."""
+        dropped, undecided = local("uint32"), local("uint32")
+        place = first + self.slot
+        dropped[0] = T.uint32(1)
+        with T.If(place < end), T.Then():
+            self.box[0] = self.ordered[self.row, place]
+            box = with_area(*corners_of(self.boxes, self.row // self.classes, self.box[0]))
+            for i, side in enumerate(SIDES):
+                self.corners[i] = getattr(box, side)
+            dropped[0] = T.uint32(0)
+            with T.serial(0, tirx.floordiv(found + (self.sharing - 1), self.sharing)) as turn:
+                number = turn.astype("int32") * self.sharing + self.share
+                with T.If(number < found), T.Then():
+                    other = (self.kept_sides[self.row, i, number] for i in range(len(SIDES)))
+                    dropped[0] = dropped[0] | self._overlapped_by(Box(*other))
+        self.dropped[self.thread] = dropped[0]
+        barrier()
         self.own[0] = T.int32(GONE)
-        with T.If(tirx.all(slot >= 0, slot < BLOCK)), T.Then():
-            place = first + slot
-            with T.If(place < end[0]), T.Then():
-                with T.If(self.gone[self.row, place] == 0), T.Then():
-                    self._take(place)
-                    for side, value in zip(self.sides, self._sides(self.corners), strict=True):
-                        side[slot] = value
-                    self.own[0] = T.int32(UNDECIDED)
-            self.state[slot] = self.own[0]
+        with T.If(self.thread < BLOCK), T.Then():
+            undecided[0] = T.uint32(0)
+            for share in range(self.sharing):
+                undecided[0] = undecided[0] | self.dropped[share * BLOCK + self.thread]
+            with T.If(undecided[0] == 0), T.Then():
+                self.own[0] = T.int32(UNDECIDED)
+                for i, side in enumerate(self.sides):
+                    side[self.slot] = self.corners[i]
+            self.state[self.slot] = self.own[0]
         barrier()
 
-    def _take(self, place: Any) -> None:
-        """The candidate at a place, as the thread's own."""
-        self.box[0] = self.ordered[self.row, place]
-        image = self.row // self.classes
-        box = with_area(*corners_of(self.boxes, image, self.box[0]))
-        for i, value in enumerate((box.left, box.top, box.right, box.bottom, box.area)):
-            self.corners[i] = value
-
-    def _sides(self, corners: Any) -> list[Any]:
-        return [corners[i] for i in range(5)]
-
-    def _overlapped_by(self, i: Any) -> Any:
-        """1 where a candidate of the block overlaps the thread's own, 0 elsewhere.
+    def _overlapped_by(self, other: Box) -> Any:
+        """1 where a box that comes before overlaps the thread's candidate, 0 elsewhere.
 
         A number, since what decides a branch cannot be read from shared memory.
         """
-        other = Box(*(side[i] for side in self.sides))
-        overlaps = exceeds(other, Box(*self._sides(self.corners)), self.thresholds[0])
-        return overlaps.astype("uint32")
+        own = Box(*(self.corners[i] for i in range(len(SIDES))))
+        return exceeds(other, own, self.thresholds[0]).astype("uint32")
 
-    def _decide(self, slot: Any) -> None:
+    def _compare_within_block(self) -> None:
+        """Which of the block's candidates overlap one before them."""
+        state, bits = local("int32"), local("uint32")
+        for word in range(WORDS):
+            with T.If(self.share == word % self.sharing), T.Then():
+                bits[0] = T.uint32(0)
+                with T.serial(0, BITS) as bit:
+                    i = word * BITS + bit.astype("int32")
+                    state[0] = self.state[i]
+                    with T.If(tirx.all(i < self.slot, state[0] == UNDECIDED)), T.Then():
+                        overlaps = self._overlapped_by(Box(*(side[i] for side in self.sides)))
+                        bits[0] = bits[0] | _shifted(overlaps, bit)
+                self.overlaps_of[word * BLOCK + self.slot] = bits[0]
+        barrier()
+        for word in range(WORDS):
+            self.overlaps[word] = self.overlaps_of[word * BLOCK + self.slot]
+
+    def _decide(self) -> None:
         """Which of the block's candidates are kept: a candidate is as soon as none before it that
         it overlaps is kept or undecided."""
         state, running = local("int32"), local("int32")
         kept, left, undecided = (local("uint32") for _ in range(3))
-        with T.If(self.own[0] == UNDECIDED), T.Then():
-            for word in range(WORDS):
-                self.overlaps[word] = T.uint32(0)
-                with T.serial(0, BITS) as bit:
-                    state[0] = self.state[word * BITS + bit]
-                    with T.If(tirx.all(word * BITS + bit < slot, state[0] == UNDECIDED)), T.Then():
-                        overlaps = self._overlapped_by(word * BITS + bit)
-                        self.overlaps[word] = self.overlaps[word] | _shifted(overlaps, bit)
         running[0] = T.int32(1)
         with T.While(running[0] > 0):
             with T.If(self.thread < WORDS), T.Then():
@@ -259,15 +286,15 @@ class _Blocks:
                     with T.Else():
                         with T.If(left[0] == 0), T.Then():
                             self.own[0] = T.int32(KEPT)
-                self.state[slot] = self.own[0]
+                self.state[self.slot] = self.own[0]
             barrier()
 
-    def _store_kept(self, slot: Any, found: Any, limit: Any) -> None:
+    def _store_kept(self, found: Any, limit: Any) -> None:
         total, place, mask = local("int32"), local("int32"), local("uint32")
         total[0], place[0] = T.int32(0), found[0]
         for word in range(WORDS):
             # Of those before the thread's own; a word is not shifted by its whole length.
-            before = tirx.min(tirx.max(slot - word * BITS, 0), BITS)
+            before = tirx.min(tirx.max(self.slot - word * BITS, 0), BITS)
             mask[0] = _shifted(T.uint32(1), tirx.min(before, BITS - 1)) - T.uint32(1)
             with T.If(before == BITS), T.Then():
                 mask[0] = T.uint32(0xFFFFFFFF)
@@ -275,25 +302,9 @@ class _Blocks:
                 found_of[0] = found_of[0] + _ones(self.kept_bits[word] & bits)
         with T.If(tirx.all(self.own[0] == KEPT, place[0] < limit)), T.Then():
             self.kept[self.row, place[0]] = self.box[0]
+            for i in range(len(SIDES)):
+                self.kept_sides[self.row, i, place[0]] = self.corners[i]
         found[0] = tirx.min(found[0] + total[0], limit)
-
-    def _drop_behind(self, start: Any, end: Any) -> None:
-        """Of the candidates from a place on, those that the block's kept ones overlap."""
-        bits, dropped = local("uint32"), local("uint32")
-        turns = (start // self.threads, tirx.floordiv(end[0] + self.threads - 1, self.threads))
-        with T.serial(*turns) as turn:
-            place = turn * self.threads + self.thread
-            with T.If(tirx.all(place >= start, place < end[0])), T.Then():
-                with T.If(self.gone[self.row, place] == 0), T.Then():
-                    self._take(place)
-                    dropped[0] = T.uint32(0)
-                    for word in range(WORDS):
-                        bits[0] = self.kept_bits[word]
-                        with T.serial(0, BITS) as bit:
-                            with T.If((bits[0] & _shifted(T.uint32(1), bit)) != 0), T.Then():
-                                overlaps = self._overlapped_by(word * BITS + bit)
-                                dropped[0] = dropped[0] | overlaps
-                    self.gone[self.row, place] = dropped[0].astype("int32")
 
 
 # Bits are unsigned: TVM computes with signed numbers of 64 bits where it knows no bound.

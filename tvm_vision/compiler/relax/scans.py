@@ -16,6 +16,7 @@ from .rewriting import rewritten
 
 # Of longer rows several workgroups had better take a part each.
 MOST = 1 << 15
+LONG, MANY = 1 << 12, 1024  # elements, and threads of a row of more
 
 
 def scans_by_rows(mod: tvm.IRModule, most_threads: int) -> tvm.IRModule:
@@ -30,7 +31,7 @@ def scans_by_rows(mod: tvm.IRModule, most_threads: int) -> tvm.IRModule:
 class _Scans(relax.PyExprMutator):
     def __init__(self, mod: tvm.IRModule, most_threads: int) -> None:
         super().__init__(mod)
-        self._threads = min(THREADS, most_threads) // GROUP * GROUP
+        self._most_threads = most_threads
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
@@ -44,8 +45,9 @@ class _Scans(relax.PyExprMutator):
         if shape[axis] > MOST:
             return call
         row, whole = in_rows(x, shape, axis, self.builder_.emit)
+        threads = min(MANY if shape[axis] > LONG else THREADS, self._most_threads)
         dtype, exclusive = str(call.ty.dtype), bool(call.attrs.exclusive)
         found = self.builder_.emit_te(
-            scan, row, kind, dtype, exclusive, self._threads, primfunc_name_hint=kind
+            scan, row, kind, dtype, exclusive, threads // GROUP * GROUP, primfunc_name_hint=kind
         )
         return whole(found)

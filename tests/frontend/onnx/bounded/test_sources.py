@@ -18,6 +18,7 @@ from support.bounded_models import (
 from support.compiled import executor_of, outputs_for
 from support.onnx_models import run_on_cpu
 from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.relax.kernel_calls import bindings_of
 from tvm_vision.errors import UnsupportedModelError
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -96,6 +97,94 @@ def test_suppression_in_blocks(images, classes, count, most, iou, levels):
     made = compile_model(*import_onnx(model), target="vulkan")
     found = outputs_for(executor_of(made, tvm.vulkan(0)), feeds)
     assert_same(found, by_onnxruntime(model, feeds))
+
+
+def first_of(ends, *, classes=1, branch=False, again=False, result=False):
+    """The scores of the first boxes that are kept, by way of what keeps rows, as torchvision's."""
+    inner = [
+        node("NonMaxSuppression", ["boxes", "scores", "most", "iou"], ["kept"]),
+        node("Gather", ["kept", "two"], ["column"], axis=1),
+        node("Squeeze", ["column", "one"], ["places"]),
+    ]
+    nodes = inner
+    if branch:
+        kind = helper.make_tensor_value_info("places", onnx.TensorProto.INT64, ("n",))
+        other = [node("Slice", ["zero", "one", "one"], ["none"])]
+        nones = helper.make_tensor_value_info("none", onnx.TensorProto.INT64, ("n",))
+        nodes = [
+            node("ReduceMax", ["scores"], ["top"], keepdims=0),
+            node("Greater", ["top", "half"], ["some"]),
+            node(
+                "If",
+                ["some"],
+                ["places"],
+                then_branch=helper.make_graph(inner, "then", [], [kind]),
+                else_branch=helper.make_graph(other, "else", [], [nones]),
+            ),
+        ]
+    names: list[tuple[str, str, tuple[str | int, ...]]] = []
+    for number in range(len(ends)):
+        nodes += [
+            node("Slice", ["places", "zero", f"end{number}", "zero"], [f"first{number}"]),
+            node("Cast", [f"first{number}"], [f"y{number}"], to=onnx.TensorProto.FLOAT),
+        ]
+        names.append((f"y{number}", "f4", ("m",)))
+    if again:
+        nodes += [
+            node("Shape", ["places"], ["size"]),
+            node("Cast", ["size"], ["sizes"], to=onnx.TensorProto.FLOAT),
+        ]
+        names.append(("sizes", "f4", (1,)))
+    if result:
+        names.append(("places", "i8", ("n",)))
+    weights = {
+        "most": np.array([np.iinfo(np.int64).max]),
+        "iou": np.array([0.5], np.float32),
+        "half": np.array(0.5, np.float32),
+        "zero": np.array([0]),
+        "one": np.array([1]),
+        "two": np.array([2]),
+        **{f"end{number}": np.array([end]) for number, end in enumerate(ends)},
+    }
+    given = [("boxes", "f4", (1, 90, 4)), ("scores", "f4", (1, classes, 90))]
+    return model_of(nodes, given, names, weights)
+
+
+@pytest.mark.parametrize(
+    ("model", "most"),
+    [
+        (first_of([7]), 7),
+        (first_of([7], branch=True), 7),
+        (first_of([7, 12]), 12),
+        (first_of([7, 1000]), 90),
+        (first_of([7, -1]), 90),  # all but the last
+        (first_of([7], again=True), 90),
+        (first_of([7], result=True), 90),
+        (first_of([7], classes=2), 90),  # those of the second follow all of the first
+    ],
+)
+def test_no_more_boxes_are_looked_for_than_are_read(model, most):
+    rng = np.random.default_rng(3)
+    feeds = [
+        {
+            "boxes": some_boxes(rng, 1, 90, size),
+            "scores": rng.uniform(0, top, scores_of(model)).astype("f4"),
+        }
+        for size, top in ((30, 1), (300, 1), (300, 0.4))
+    ]
+    module, _ = made = import_onnx(model)
+    (found,) = [
+        value.ty.fields[0].shape for _, value in bindings_of(module["main"])
+        if getattr(value, "args", None) and "suppression" in str(value.args[0])
+    ]  # fmt: skip
+    assert int(found[1]) == most
+    for target, device in TARGETS.items():
+        execute = executor_of(compile_model(*made, target=target), device())
+        assert_same(outputs_for(execute, feeds), by_onnxruntime(model, feeds))
+
+
+def scores_of(model):
+    return [size.dim_value for size in model.graph.input[1].type.tensor_type.shape.dim]
 
 
 def test_suppression_of_few_boxes_on_a_processor():

@@ -35,6 +35,8 @@ class BoundedGraph:
         ranges: of the counts.
         integers: name -> array of Extent.
         refused: name -> why it cannot be had.
+        readers: value of the model -> the nodes that read it.
+        results: the values of the model that are its outputs.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -44,6 +46,11 @@ class BoundedGraph:
         self.ranges = Ranges()
         self.integers: dict[str, np.ndarray] = {}
         self.refused: dict[str, Refusal] = {}
+        self.readers: dict[str, list[onnx.NodeProto]] = {}
+        for node in model.graph.node:
+            for value in filter(None, dict.fromkeys(node.input)):
+                self.readers.setdefault(value, []).append(node)
+        self.results = {value.name for value in model.graph.output}
         self.node = onnx.NodeProto()
         self._axes: dict[str, dict[int, Extent]] = {}
         self._other_names: dict[str, str] = {}

@@ -15,6 +15,7 @@ from ..fold import RANDOM
 from ..graph import Unsupported, fixed_values
 from .along import ALONG
 from .choices import choice, needed_by
+from .first_rows import first_rows
 from .graph import REMEDY, BoundedGraph
 from .integers import followed
 from .masks import counted_mask
@@ -125,7 +126,8 @@ def _key(node: onnx.NodeProto, graph: BoundedGraph) -> Any:
         return node.name
     attributes = sorted(entry.SerializeToString() for entry in node.attribute)
     left_out = tuple(bool(name) for name in node.output)
-    return node.domain, node.op_type, tuple(graph.inputs(node)), tuple(attributes), left_out
+    read = first_rows(node.output[0], graph) if node.op_type in SOURCES else None
+    return node.domain, node.op_type, tuple(graph.inputs(node)), tuple(attributes), left_out, read
 
 
 def _results(node: onnx.NodeProto, graph: BoundedGraph) -> Results:

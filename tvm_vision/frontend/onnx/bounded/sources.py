@@ -11,6 +11,7 @@ from ...refusals import Remedy
 from ..graph import Unsupported, attribute
 from .compaction import MOST_ROWS, compacted, segments
 from .extents import Extent
+from .first_rows import first_rows
 from .graph import REMEDY, BoundedGraph
 from .masks import is_true, real_and_true
 from .rules import Results, Rule, given
@@ -65,8 +66,11 @@ def suppression(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     real = _boxes_that_are_real(graph, boxes, scores)
     size = min(graph.shape(boxes)[1], count)
     boxes, scores = graph.part(boxes, 1, 0, size), graph.part(scores, 2, 0, size)
-    most = min(size, graph.ranges.most(limit))
     groups = images * classes
+    read = first_rows(node.output[0], graph) if groups == 1 else None
+    if read:  # of several classes the rows of one follow those of another
+        limit = graph.smaller(limit, Extent(read))
+    most = min(size, graph.ranges.most(limit))
     if groups * most > MOST_ROWS:
         raise Unsupported(
             f"up to {groups * most} boxes ({images} images of {classes} classes, {most} boxes of "
