@@ -174,8 +174,7 @@ def _is_whole(index: Any, size: int) -> bool:
 
 def _number(value: Any) -> int:
     """A constant; -1 for anything else."""
-    found = getattr(value, "value", None)
-    return -1 if found is None else int(found)
+    return int(value.value) if isinstance(value, prim.IntImm) else -1
 
 
 def _counted(stores: list[_Store], sizes: list[int]) -> bool | None:

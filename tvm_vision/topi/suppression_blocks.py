@@ -18,7 +18,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.target import Target
 
 from .by_hand import barrier, before_thread, kernel, local
-from .suppression_rules import Box, corners_of, exceeds, with_area
+from .suppression_rules import Box, corners_of, overlapping, with_area
 
 THREADS = 256
 BLOCK = 64  # candidates that are decided together
@@ -91,27 +91,28 @@ def in_order(
         row, thread = at["blockIdx.y"], at["threadIdx.x"]
         first = at["blockIdx.x"] * threads
         i = first + thread
-        box, score, rank, end = local("int32"), local("float32"), local("int32"), local("int32")
+        box, score, end = local("int32"), local("float32"), local("int32")
+        rank = local("uint32")
         # All threads look at the same candidates, which they fetch together.
         boxes, scores = local("int32", threads, "shared"), local("float32", threads, "shared")
-        box[0], score[0], rank[0], end[0] = T.int32(0), T.float32(0), T.int32(0), counts[row]
+        box[0], score[0], rank[0], end[0] = T.int32(0), T.float32(0), T.uint32(0), counts[row]
         with T.If(i < end[0]), T.Then():
             box[0], score[0] = listed[row, i], values[row, i]
         tiles = tirx.floordiv(end[0] + (threads - 1), threads)
         with T.serial(0, tirx.Select(first < end[0], tiles, T.int32(0))) as tile:
             begin = tile.astype("int32") * threads
-            boxes[thread], scores[thread] = T.int32(-1), T.float32(0)
+            # Behind all others: no score is less, and no box that scores as little.
+            boxes[thread], scores[thread] = tirx.max_value("int32"), tirx.min_value("float32")
             with T.If(begin + thread < end[0]), T.Then():
                 boxes[thread] = listed[row, begin + thread]
                 scores[thread] = values[row, begin + thread]
             barrier()
             with T.serial(0, threads) as j:
-                tie = tirx.all(scores[j] == score[0], boxes[j] < box[0])
-                before = tirx.all(boxes[j] >= 0, tirx.any(scores[j] > score[0], tie))
-                rank[0] = rank[0] + before.astype("int32")
+                tie = _both(scores[j] == score[0], boxes[j] < box[0])
+                rank[0] = rank[0] + (scores[j] > score[0]).astype("uint32") + tie
             barrier()
         with T.If(i < end[0]), T.Then():
-            ordered[row, rank[0]] = box[0]
+            ordered[row, rank[0].astype("int32")] = box[0]
 
     return kernel(
         "suppression",
@@ -169,9 +170,11 @@ class _Blocks:
         self.most = int(self.kept.shape[1])
         self.sharing, self.slot = self.threads // BLOCK, self.thread % BLOCK
         self.share = self.thread // BLOCK
-        # Of the block's candidates: corners and area, what is known of them, whether a box kept
-        # before overlaps them, and which before them they overlap, by words.
+        # Of the block's candidates: corners and area, those of boxes kept before, what is known of
+        # the candidates, whether a box kept before overlaps them, and which before them they
+        # overlap, by words.
         self.sides = [local("float32", BLOCK, "shared") for _ in SIDES]
+        self.tile = [local("float32", self.threads, "shared") for _ in SIDES]
         self.state = local("int32", BLOCK, "shared")
         self.dropped = local("uint32", self.threads, "shared")
         self.overlaps_of = local("uint32", WORDS * BLOCK, "shared")
@@ -179,11 +182,12 @@ class _Blocks:
         # Of the thread's candidate: which, corners and area, state, and those words.
         self.box, self.own = local("int32"), local("int32")
         self.corners, self.overlaps = local("float32", len(SIDES)), local("uint32", WORDS)
+        self.overlap = local("float32")
 
     def statements(self) -> None:
         """Write the boxes kept, and how many they are."""
         found, first, running, end = (local("int32") for _ in range(4))
-        end[0] = self.counts[self.row]
+        end[0], self.overlap[0] = self.counts[self.row], self.thresholds[0]
         found[0], first[0] = T.int32(0), T.int32(0)
         limit = tirx.min(self.limits[1], T.int32(self.most))
         running[0] = (end[0] > 0).astype("int32")
@@ -207,18 +211,26 @@ class _Blocks:
         """The block's candidates, those that a box kept before overlaps gone."""
         dropped, undecided = local("uint32"), local("uint32")
         place = first + self.slot
-        dropped[0] = T.uint32(1)
+        dropped[0], self.box[0] = T.uint32(1), T.int32(0)
         with T.If(place < end), T.Then():
-            self.box[0] = self.ordered[self.row, place]
-            box = with_area(*corners_of(self.boxes, self.row // self.classes, self.box[0]))
-            for i, side in enumerate(SIDES):
-                self.corners[i] = getattr(box, side)
-            dropped[0] = T.uint32(0)
-            with T.serial(0, tirx.floordiv(found + (self.sharing - 1), self.sharing)) as turn:
-                number = turn.astype("int32") * self.sharing + self.share
-                with T.If(number < found), T.Then():
-                    other = (self.kept_sides[self.row, i, number] for i in range(len(SIDES)))
-                    dropped[0] = dropped[0] | self._overlapped_by(Box(*other))
+            dropped[0], self.box[0] = T.uint32(0), self.ordered[self.row, place]
+        box = with_area(*corners_of(self.boxes, self.row // self.classes, self.box[0]))
+        for i, side in enumerate(SIDES):
+            self.corners[i] = getattr(box, side)
+        # Memory that others wrote is far away: as many boxes at a time as there are threads are
+        # fetched together.
+        with T.serial(0, tirx.floordiv(found + (self.threads - 1), self.threads)) as turn:
+            tile = turn.astype("int32") * self.threads
+            with T.If(tile + self.thread < found), T.Then():
+                for i, fetched in enumerate(self.tile):
+                    fetched[self.thread] = self.kept_sides[self.row, i, tile + self.thread]
+            barrier()
+            with T.serial(0, self.threads // self.sharing) as member:
+                number = member.astype("int32") * self.sharing + self.share
+                with T.If(tile + number < found), T.Then():
+                    overlaps = self._overlapped_by(Box(*(side[number] for side in self.tile)))
+                    dropped[0] = dropped[0] | overlaps
+            barrier()
         self.dropped[self.thread] = dropped[0]
         barrier()
         self.own[0] = T.int32(GONE)
@@ -236,10 +248,11 @@ class _Blocks:
     def _overlapped_by(self, other: Box) -> Any:
         """1 where a box that comes before overlaps the thread's candidate, 0 elsewhere.
 
-        A number, since what decides a branch cannot be read from shared memory.
+        A number, of numbers: what decides a branch cannot be read from shared memory, and every
+        condition behind another is a branch.
         """
         own = Box(*(self.corners[i] for i in range(len(SIDES))))
-        return exceeds(other, own, self.thresholds[0]).astype("uint32")
+        return _both(*overlapping(other, own, self.overlap[0]))
 
     def _compare_within_block(self) -> None:
         """Which of the block's candidates overlap one before them."""
@@ -310,6 +323,10 @@ class _Blocks:
 # Bits are unsigned: TVM computes with signed numbers of 64 bits where it knows no bound.
 def _shifted(bits: Any, by: Any) -> Any:
     return bits.astype("uint32") << by.astype("uint32")
+
+
+def _both(one: Any, other: Any) -> Any:
+    return one.astype("uint32") * other.astype("uint32")
 
 
 def _ones(bits: Any) -> Any:

@@ -54,7 +54,12 @@ class Rules:
 
 
 def exceeds(kept: Box, other: Box, threshold: Any) -> Any:
-    """Whether a box overlaps one that is kept by more than a threshold.
+    """Whether a box overlaps one that is kept by more than a threshold."""
+    return tirx.all(*overlapping(kept, other, threshold))
+
+
+def overlapping(kept: Box, other: Box, threshold: Any) -> tuple[Any, Any]:
+    """What has to be true of both: that they have areas in common, and that these are enough.
 
     By a product, which is rounded in one way on all devices, and a quotient is not.
     """
@@ -63,8 +68,8 @@ def exceeds(kept: Box, other: Box, threshold: Any) -> Any:
     height = tirx.max(tirx.min(kept.bottom, other.bottom) - tirx.max(kept.top, other.top), zero)
     common = width * height
     union = kept.area + other.area - common
-    filled = tirx.all(common > zero, kept.area > zero, other.area > zero, union > zero)
-    return tirx.all(filled, common > threshold * union)
+    least = tirx.min(tirx.min(kept.area, other.area), tirx.min(common, union))
+    return least > zero, common > threshold * union
 
 
 def corners_of(boxes: Any, image: Any, box: Any) -> tuple[Any, Any, Any, Any]:
