@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from support.compiled import executor_of
 from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.relax import top_k
 from tvm_vision.compiler.relax.top_k import MOST
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -106,12 +107,39 @@ def test_scores_that_are_one_in_fp16_keep_their_order():
     )
 
 
-@pytest.mark.parametrize(("count", "by_rank"), [(MOST, True), (MOST + 1, False)])
-def test_rows_that_are_too_long_are_sorted(count, by_rank):
+@pytest.mark.parametrize(("count", "by_digits"), [(MOST, False), (MOST + 1, True)])
+def test_long_rows_are_searched_by_digits(count, by_digits):
     compiled = compiled_of(model_of((1, count), 5))
-    assert any("ranks" in kernel["function"] for kernel in compiled.graph["kernels"]) == by_rank
+    assert any("digit" in kernel["function"] for kernel in compiled.graph["kernels"]) == by_digits
     x = np.random.default_rng(3).random((1, count), "float32")
     executor = executor_of(compiled, tvm.device("vulkan"))
     executor.run(x=x)
     for number, expected in enumerate(wanted(x, 5, 1, True)):
         np.testing.assert_array_equal(executor.get_output(number).numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+@pytest.mark.parametrize(
+    ("rows", "count", "k"), [(1, 4096, 4096), (2, 4097, 1), (3, 9000, 700), (1, 20000, 3000)]
+)
+def test_digits_find_what_numpy_does(rows, count, k, dtype, monkeypatch):
+    """Rows whose k-th has many equals, in several parts, of which the first are taken."""
+    monkeypatch.setattr(top_k, "MOST_COMPARED", rows * k**2)
+    random = np.random.default_rng(count)
+    x = random.integers(0, 200, (rows, count)).astype(dtype)
+    if dtype == "float32":
+        x = (x - 100) * np.float32(0.37)
+        x[:, 5::977] = np.inf
+        x[:, 7::1201] = -np.inf
+    if dtype == "int32":
+        x = x * 10_000_019 - 1_000_000_000
+    for largest in (1, 0):
+        found = found_of(model_of((rows, count), k, largest=largest, dtype=dtype), x)
+        for one, other in zip(found, wanted(x, k, 1, largest), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_too_many_of_a_long_row_are_sorted(monkeypatch):
+    monkeypatch.setattr(top_k, "MOST", 10)
+    names = [k["function"] for k in compiled_of(model_of((1, 12), 11)).graph["kernels"]]
+    assert not any("digit" in name or "ranks" in name for name in names)
