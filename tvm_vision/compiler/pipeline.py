@@ -65,6 +65,7 @@ from .relax.norms_of_images import norms_of_images
 from .relax.own_operators import LegalizeOwnOperators
 from .relax.pads_into_windows import pads_into_windows
 from .relax.pool_before_concat import pools_before_concats
+from .relax.pools_in_steps import pools_in_steps
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
 from .relax.rows_as_images import rows_as_images
@@ -421,6 +422,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("windows_as_rows", RELAX, _windows_as_rows, 3,
           lambda n: n.on_gpu and n.options.windows_as_rows),
     Phase("dead_code", RELAX, _relax(DEAD_CODE)),
+    Phase("pools_in_steps", RELAX, _relax_on(pools_in_steps), 3),
     Phase("sink_resizes", RELAX, _relax_on(sink_resizes), 3, lambda n: n.options.sink_resizes),
     Phase("norms_of_images", RELAX, _relax_on(norms_of_images), 3, lambda n: n.on_gpu),
     Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
