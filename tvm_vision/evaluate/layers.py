@@ -76,8 +76,9 @@ def layer_errors(
 ) -> dict[int, LayerError]:
     """The error of each kernel that computes a value of the ONNX model, by the kernel's position.
 
-    Kernels whose last node has no name in the model (what the compiler made itself), or whose
-    output has another size (another layout), have none. Raises InputError where no kernel has one.
+    Kernels whose last node has no name in the model (what the compiler made itself) or is computed
+    further by another kernel, or whose output has another size (another layout), have none. Raises
+    InputError where no kernel has one.
     """
     proto = simplified_model(model, inputs, _fixed(package, device, target))
     errors = {
@@ -134,13 +135,19 @@ def _layers(
     target: str,
 ) -> Iterator[Layer]:
     """Each kernel that computes a value of the model, or the one that ends in ``node`` alone."""
-    values = {each.name: each.output[0] for each in proto.graph.node if each.output}
+    nodes = {each.name: each.output for each in proto.graph.node if each.output}
     with open_package(package, device, target) as opened:
         graph = opened.info.graph
+        ends: dict[str, list[int]] = {}
+        for index, kernel in enumerate(graph.kernels):
+            if kernel.nodes:
+                ends.setdefault(kernel.nodes[-1], []).append(index)
+        # A node that several kernels compute in steps has its value from the last; of several
+        # results each may be one's.
         wanted = {
-            index: values[kernel.nodes[-1]]
-            for index, kernel in enumerate(graph.kernels)
-            if kernel.nodes and kernel.nodes[-1] in values and node in (None, kernel.nodes[-1])
+            kernels[-1]: nodes[name][0]
+            for name, kernels in ends.items()
+            if name in nodes and node in (None, name) and 1 in (len(kernels), len(nodes[name]))
         }
         if not wanted:
             return

@@ -105,7 +105,8 @@ class _Steps(relax.PyExprMutator):
             image = self.visit_expr(earlier)
             rebind(self, binding.var, relax.op.nn.max_pool2d(image, size, padding=pads))
         elif operator_of(pool) in (_MAX, _MEAN) and _is_plain(pool) and _is_worth(pool):
-            columns = self.builder_.emit(_along(pool, 0, self.visit_expr(pool.args[0])))
+            image = self.visit_expr(pool.args[0])
+            columns = self.builder_.emit(_along(pool, 0, image), str(binding.var.name))
             rebind(self, binding.var, _along(pool, 1, columns))
         else:
             super().visit_var_binding_(binding)
