@@ -19,7 +19,7 @@ from tvm import relax
 
 from .kernel_calls import bindings_of
 from .operators import fixed_shape, operator_of
-from .rewriting import Names, constant_of, rebind, resolve, rewritten
+from .rewriting import Names, constant_of, is_constant, rebind, resolve, rewritten
 
 RESIZE = "relax.image.resize2d"
 LEAST_LARGER = 2  # times as many pixels
@@ -69,16 +69,18 @@ def _is_of_one_pixel(value: Any, names: Names) -> bool:
     """Whether a value is a convolution that sees one pixel at a time and all of its channels."""
     if operator_of(value) != "relax.nn.conv2d" or str(value.attrs.data_layout) != "NCHW":
         return False
-    attrs, weight = value.attrs, constant_of(value.args[1], names.lookup)
+    attrs, weight = value.attrs, fixed_shape(value.args[1])
     plain = all(int(size) == 1 for size in attrs.strides) and not any(map(int, attrs.padding))
+    dtype = str(value.ty.dtype)
     return (
         plain
         and weight is not None
-        and weight.dtype.kind == "f"
-        and str(value.ty.dtype) == str(value.args[0].ty.dtype)
-        and weight.shape[2:] == (1, 1)
+        and weight[2:] == (1, 1)
         and int(attrs.groups) == 1
         and str(attrs.kernel_layout) == "OIHW"
+        and dtype.startswith("float")
+        and all(str(given.ty.dtype) == dtype for given in value.args)
+        and is_constant(value.args[1], names.lookup)
         and fixed_shape(value) is not None
     )
 
