@@ -3,7 +3,8 @@ threads of a workgroup wait for each other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tvm
@@ -32,15 +33,22 @@ def kernel(
     def body(ins: Any, outs: Any) -> tirx.Stmt:
         read, written = ([T.buffer_proxy(buffer) for buffer in those] for those in (ins, outs))
         with IRBuilder() as builder:
-            axes = {axis: te.thread_axis(axis) for axis in launch}
-            attributes = [T.attr(axes[axis], "thread_extent", n) for axis, n in launch.items()]
-            with T.frame_scope(attributes):
-                statements(read, written, {of: axis.var for of, axis in axes.items()})
+            with launched(launch) as at:
+                statements(read, written, at)
             return builder.get()
 
     shapes, dtypes = [shape for shape, _ in results], [dtype for _, dtype in results]
     made = te.extern(shapes, list(given), body, dtype=dtypes, name=name)
     return made if isinstance(made, list) else [made]
+
+
+@contextlib.contextmanager
+def launched(launch: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """The statements of a launch with these extents of its axes; the axes' variables."""
+    axes = {axis: te.thread_axis(axis) for axis in launch}
+    attributes = [T.attr(axes[axis], "thread_extent", n) for axis, n in launch.items()]
+    with T.frame_scope(attributes):
+        yield {name: axis.var for name, axis in axes.items()}
 
 
 def local(dtype: str, size: int = 1, scope: str = "local") -> Any:

@@ -17,6 +17,8 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from .by_hand import launched
+
 # By name of a reduction: of what is there and an update, of all updates of a place, and the update
 # that changes nothing, by type.
 REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[[str], Any]]] = {
@@ -262,10 +264,8 @@ def _split(own: Any, middle: int, last: int) -> tuple[Any, Any, Any]:
 def _launch(count: int, body: Callable[[Any], None]) -> tirx.Stmt:
     """A thread for each of ``count``, whose number the body takes."""
     with IRBuilder() as builder:
-        block, thread = (te.thread_axis(f"{axis}Idx.x") for axis in ("block", "thread"))
-        launch = [(block, -(-count // THREADS)), (thread, THREADS)]
-        with T.frame_scope([T.attr(axis, "thread_extent", size) for axis, size in launch]):
-            own = block.var * THREADS + thread.var
+        with launched({"blockIdx.x": -(-count // THREADS), "threadIdx.x": THREADS}) as at:
+            own = at["blockIdx.x"] * THREADS + at["threadIdx.x"]
             with T.If(own < count), T.Then():
                 body(own)
         return builder.get()

@@ -67,16 +67,18 @@ def _going_on(main: relax.Function) -> dict[Any, tuple[Any, tuple[int, int]]]:
     lookup = dict(bound).get
     of_image: dict[Any, list[tuple[_Window, Any]]] = {}
     for var, value in bound:
-        if operator_of(value) == _MAX and _is_plain(value) and _Window.of(value).in_place:
-            image = resolve(value.args[0], lookup)
-            of_image.setdefault(image, []).append((_Window.of(value), var))
+        if operator_of(value) != _MAX or not _is_plain(value):
+            continue
+        window = _Window.of(value)
+        if window.in_place:
+            of_image.setdefault(resolve(value.args[0], lookup), []).append((window, var))
     found = {}
     for pools in of_image.values():
-        for window, var in pools:
+        for number, (window, var) in enumerate(pools):
             # Those that are bound before it: what comes later is not computed yet.
             smaller = [
                 (earlier, other.size)
-                for other, earlier in pools[: pools.index((window, var))]
+                for other, earlier in pools[:number]
                 if other.size != window.size
                 and all(a <= b for a, b in zip(other.size, window.size, strict=True))
             ]

@@ -10,6 +10,7 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
+from ..by_hand import local
 from .form import RecurrentForm, RecurrentTile
 
 
@@ -63,7 +64,7 @@ class Layer:
 
     def local(self, size: int, scope: str = "local") -> Any:
         """A buffer of a task's own."""
-        return T.buffer_proxy(T.decl_buffer([size], self.dtype, scope=scope))
+        return local(self.dtype, size, scope)
 
 
 @dataclass

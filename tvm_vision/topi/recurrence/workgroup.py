@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from tvm import te, tirx
+from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from ..by_hand import barrier
+from ..by_hand import barrier, launched
 from .layer import Cell, Layer
 
 # On a loop: it stays one. Written out, its weights, the same in each step, are fetched once before
@@ -41,12 +41,12 @@ class Workgroup:
     def statements(self) -> None:
         """Write all results."""
         layer, form = self.layer, self.layer.form
-        block, thread = (te.thread_axis(f"{axis}Idx.x") for axis in ("block", "thread"))
-        launch = [(block, layer.directions * layer.blocks), (thread, layer.tile.threads)]
-        with T.frame_scope([T.attr(axis, "thread_extent", size) for axis, size in launch]):
-            self.thread, self.slice = thread.var % self.threads, thread.var // self.threads
-            self.direction = block.var // layer.blocks
-            self.first = layer.first_of(block.var % layer.blocks)
+        blocks, threads = layer.directions * layer.blocks, layer.tile.threads
+        with launched({"blockIdx.x": blocks, "threadIdx.x": threads}) as at:
+            block, thread = at["blockIdx.x"], at["threadIdx.x"]
+            self.thread, self.slice = thread % self.threads, thread // self.threads
+            self.direction = block // layer.blocks
+            self.first = layer.first_of(block % layer.blocks)
             self.shared = layer.local(self.sequences * layer.size, "shared")
             count = len(self.numbers) * self.sequences
             self.kept = [layer.local(count) for _ in range(form.states)]

@@ -3,15 +3,11 @@ of all boxes that suppression keeps, and the others need not be found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import onnx
 
 from ..branches import is_choice
 from ..graph import attribute
 from .graph import BoundedGraph
-
-Readers = Mapping[str, Sequence[onnx.NodeProto]]
 
 
 def first_rows(value: str, graph: BoundedGraph) -> int | None:
