@@ -21,7 +21,9 @@ _FEATURES = {
         "avx": "avx", "avx2": "avx2", "avxvnni": "avx_vnni", "avx512f": "avx512f",
         "avx512dq": "avx512dq", "avx512bw": "avx512bw", "avx512vl": "avx512vl",
         "avx512cd": "avx512cd", "avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16",
-        "avx512fp16": "avx512_fp16",
+        "avx512fp16": "avx512_fp16", "avx512ifma": "avx512ifma", "avx512vbmi": "avx512vbmi",
+        "avx512vbmi2": "avx512_vbmi2", "avx512bitalg": "avx512_bitalg",
+        "avx512vpopcntdq": "avx512_vpopcntdq", "gfni": "gfni",
     },
     "aarch64": {
         "lse": "atomics", "rdm": "asimdrdm", "fullfp16": "asimdhp", "dotprod": "asimddp",
@@ -37,6 +39,15 @@ def linux_names(machine: str, features: Iterable[str]) -> tuple[str, ...]:
     """
     known = _FEATURES.get(machine, {})
     return tuple(sorted({known[name] for name in features if name in known}))
+
+
+def hidden_here(features: Iterable[str]) -> tuple[str, ...]:
+    """Of features as LLVM names them those that this processor lacks, in order, as far as Linux
+    tells of them: LLVM knows a processor by its model, of which a virtual machine may hide some."""
+    known, here = _FEATURES.get(platform.machine(), {}), features_here()
+    if here is None:
+        return ()
+    return tuple(sorted({name for name in features if name in known and known[name] not in here}))
 
 
 @lru_cache(maxsize=1)

@@ -74,7 +74,8 @@ def test_records_say_where_they_hold(tuned: Path) -> None:
     records = read_records(tuned)
     places = {record.place for record in records}
     threads = ProcessorHere.ask().threads
-    made_for = codegen.llvm_get_system_cpu()
+    attributes = parse_target("llvm").attrs
+    made_for = " ".join([attributes["mcpu"], *sorted(attributes.get("mattr", ()))])
     assert places == {
         TuningKey(
             f"{name_here()} ({made_for})",

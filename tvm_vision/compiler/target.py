@@ -18,6 +18,7 @@ from ..devices.kept import described_here
 from ..error_lines import first_line
 from ..errors import DeviceError, InputError
 from ..hosts import HOSTS, host_config, host_of_triple, with_base
+from ..processors import hidden_here
 
 LOGGER = logging.getLogger(__name__)
 AUTO = "auto"
@@ -216,7 +217,8 @@ def _host_config(host: Any) -> Any:
 def _llvm(config: dict[str, Any]) -> dict[str, Any]:
     config = _checked(config)
     native = codegen.llvm_get_system_cpu()
-    if config.get("mcpu") == "native" or not {"mcpu", "mtriple", "mattr"}.intersection(config):
+    is_native = config.get("mcpu") == "native" or not {"mcpu", "mtriple", "mattr"} & set(config)
+    if is_native:
         config["mcpu"] = native
     if "mcpu" in config and not codegen.llvm_is_valid_cpu(
         config["mcpu"], config.get("mtriple") or codegen.llvm_get_system_triple()
@@ -225,6 +227,10 @@ def _llvm(config: dict[str, Any]) -> dict[str, Any]:
             f"a processor that LLVM knows is needed, found -mcpu={config['mcpu']}: "
             f"this one is {native}"
         )
+    if is_native:
+        model = Target({key: config[key] for key in ("kind", "mcpu", "mtriple") if key in config})
+        if hidden := hidden_here(map(str, codegen.llvm_get_cpu_features(model))):
+            config["mattr"] = [*(f"-{name}" for name in hidden), *config.get("mattr", ())]
     return config
 
 
