@@ -1,0 +1,1 @@
+"""How long single operators take at the sizes that networks have, beside what their data must."""
