@@ -390,6 +390,8 @@ IMAGES = (
          ints(*[0] * 100), output_height=7, output_width=7, sampling_ratio=2, spatial_scale=0.125),
     case("align 1000 boxes, 7x7 of 256 at 50", "RoiAlign", (1, 256, 50, 50), Boxes(1000, 400),
          ints(*[0] * 1000), output_height=7, output_width=7, sampling_ratio=2, spatial_scale=0.125),
+    case("align 100 boxes, adaptive, 14x14 of 256 at 50", "RoiAlign", (1, 256, 50, 50),
+         Boxes(100, 400), ints(*[0] * 100), output_height=14, output_width=14, spatial_scale=0.125),
     case("pool 300 boxes, 7x7 of 512 at 38", "MaxRoiPool", (1, 512, 38, 38),
          Boxes(300, 600, rois=True), pooled_shape=[7, 7], spatial_scale=0.0625),
     case("deformable conv 3x3 of 128 at 40", "DeformConv", (1, 128, 40, 40), weights(128, 128, 3,

@@ -343,29 +343,6 @@ def test_every_refused_node_is_named_in_one_line(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("operator", "inputs", "outputs", "attributes", "message"),
-    [
-        ("RoiAlign", [(1, 4), (1,)], [(1, 2, 1, 1)], {"mode": "max"}, "mode max"),
-    ],
-)
-def test_what_would_come_out_wrong_is_refused(operator, inputs, outputs, attributes, message):
-    names = ["x", *(f"i{n}" for n in range(len(inputs)))]
-    results = [f"y{n}" for n in range(len(outputs))]
-    node = helper.make_node(operator, names, results, name="it", **attributes)
-    model = make_model(
-        [node],
-        list(zip(names, [(1, 2, 4, 4), *inputs], strict=True)),
-        list(zip(results, outputs, strict=True)),
-    )
-    for value, kind in [("i1", TensorProto.INT64), ("y1", TensorProto.INT64)]:
-        for entry in [*model.graph.input, *model.graph.output]:
-            if entry.name == value:
-                entry.type.tensor_type.elem_type = kind
-    with pytest.raises(UnsupportedModelError, match=f"{operator} .*{message}.* at 'it'"):
-        import_onnx(model)
-
-
 def shape_arithmetic_model():
     """Flattens by a shape that is computed: TVM needs it folded."""
     nodes = [
@@ -567,20 +544,6 @@ def test_places_reflected_at_the_corners_of_one_pixel(mode, sizes):
     wide = np.concatenate([wide, wide, wide], 3) if sizes[1] == 1 else wide
     (expected,) = ReferenceEvaluator(model).run(None, {"x": wide, "g": places})
     np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("opset", [15, 16])
-def test_boxes_are_scaled_before_they_move_by_half_a_pixel(opset):
-    """At a scale of feature maps, as detectors have; before opset 16 they do not move."""
-    boxes, whose = np.array([[2, 3, 20, 17], [0, 0, 31, 31]], np.float32), np.array([0, 0])
-    node = helper.make_node(
-        "RoiAlign", ["x", "boxes", "whose"], ["y"], output_height=3, output_width=2,
-        sampling_ratio=2, spatial_scale=0.25,
-    )  # fmt: skip
-    ends = [("x", (1, 2, 8, 8))], [("y", (2, 2, 3, 2))]
-    model = make_model([node], *ends, [("boxes", boxes), ("whose", whose)], opset=opset)
-    x = np.random.default_rng(1).standard_normal((1, 2, 8, 8)).astype(np.float32)
-    assert_equals_onnxruntime(model, x)
 
 
 def test_one_hot_of_constants_is_of_their_type():

@@ -42,7 +42,6 @@ RULES = (
     ),
     Rule(NOT_YET, "counts words of a vocabulary", "TfIdfVectorizer"),
     Rule(NOT_YET, "whole numbers to the power of real ones at run time", "Pow"),
-    Rule(NOT_YET, "the largest of weighted corners", "RoiAlign"),
     Rule(
         WRONG,
         "align_corners of a size before it is rounded down: onnxruntime and PyTorch take the size "

@@ -11,8 +11,11 @@ from typing import Any
 
 import tvm
 from tvm import relax
+from tvm.target import Target
 
+from ...topi.regions import RegionForm, regions
 from ...topi.suppression import suppression
+from ..tir.cast_buffers import LOADS_AND_STORES
 from .recurrences import recurrent_kernel
 
 CALL = "relax.call_dps_packed"
@@ -23,8 +26,20 @@ def _suppression(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return suppression(builder, list(call.args[1].fields), most)
 
 
+def _regions(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    form = RegionForm.from_json(str(call.args[0].global_symbol).partition(" ")[2])
+    on_gpu = "gpu" in Target.current().keys
+    return builder.call_te(
+        lambda data, boxes, images: regions(data, boxes, images, form, on_gpu),
+        *call.args[1].fields,
+        primfunc_name_hint="regions",
+        primfunc_attrs={LOADS_AND_STORES: True},  # what is read where stays float32
+    )
+
+
 OPERATORS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
     "tvm_vision.recurrence": recurrent_kernel,
+    "tvm_vision.regions": _regions,
     "tvm_vision.suppression": _suppression,
 }
 

@@ -10,6 +10,7 @@ import onnx
 from tvm import relax, te, tirx, topi
 
 from ...topi.recurrence.form import RecurrentForm
+from ...topi.regions import POOL, RegionForm
 from .graph import Unsupported
 
 # The operator of numbers that are rounded to a type of fewer bits.
@@ -55,6 +56,46 @@ def recurrence(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
     name = f"tvm_vision.recurrence {form.to_json()}"
     found = builder.emit(relax.op.call_dps_packed(name, tensors, types))
     return relax.Tuple([relax.TupleGetItem(found, place) for place in range(len(types))])
+
+
+def roi_align(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
+    """``topi.regions`` of boxes with the number of the image of each."""
+    data, boxes, images = inputs
+    form = RegionForm(
+        _text(attributes.get("mode", "avg")),
+        int(attributes.get("output_height", 1)),
+        int(attributes.get("output_width", 1)),
+        float(attributes.get("spatial_scale", 1.0)),
+        int(attributes.get("sampling_ratio", 0)),
+        _text(attributes.get("coordinate_transformation_mode", "half_pixel")) == "half_pixel",
+    )
+    return _regions(builder, data, boxes, images, form)
+
+
+def max_roi_pool(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
+    """``topi.regions`` of boxes behind the number of the image of each."""
+    data, rows = inputs
+    images, boxes = (
+        builder.emit(relax.op.strided_slice(rows, [1], [begin], [end]))
+        for begin, end in ((0, 1), (1, 5))
+    )
+    images = builder.emit(relax.op.reshape(images, [rows.ty.shape[0]]))
+    height, width = (int(size) for size in attributes["pooled_shape"])
+    form = RegionForm(POOL, height, width, float(attributes.get("spatial_scale", 1.0)))
+    return _regions(builder, data, boxes, images, form)
+
+
+def _regions(builder: Any, data: Any, boxes: Any, images: Any, form: RegionForm) -> relax.Expr:
+    boxes = builder.emit(relax.op.astype(boxes, "float32"))
+    images = builder.emit(relax.op.astype(images, "int32"))
+    shape = (boxes.ty.shape[0], data.ty.shape[1], form.height, form.width)
+    kind = relax.TensorType(shape, data.ty.dtype.dtype)
+    name = f"tvm_vision.regions {form.to_json()}"
+    return builder.emit(relax.op.call_dps_packed(name, [data, boxes, images], kind))
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def cumulative_product(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
@@ -119,8 +160,10 @@ def _word(value: int) -> Any:
 OWN_CONVERTERS: dict[str, Callable[[Any, Any, Any], relax.Expr]] = {
     "BitCast": bit_cast,
     "CumProd": cumulative_product,
+    "MaxRoiPool": max_roi_pool,
     RECURRENCE: recurrence,
     ROUNDED: rounded_to,
+    "RoiAlign": roi_align,
     "SearchSorted": search_sorted,
     "Suppression": suppression,
 }

@@ -27,6 +27,7 @@ Nodes = Sequence[onnx.NodeProto] | None
 UNSAID = "unsaid"
 # Since when RoiAlign moves boxes by half a pixel where it does not say otherwise.
 ROI_PLACES_OPSET = 16
+PLACES = "coordinate_transformation_mode"
 BATCH_NORM_MODE_OPSET = 14  # since when an attribute says that it is training's mode
 
 
@@ -50,7 +51,7 @@ def resize(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         roi,
         scales,
         sizes,
-        attribute(node, "coordinate_transformation_mode", "half_pixel"),
+        attribute(node, PLACES, "half_pixel"),
         attribute(node, "nearest_mode", "round_prefer_floor"),
     )
 
@@ -347,28 +348,13 @@ def space_to_depth(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def roi_align(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """RoiAlign of boxes that are scaled already: TVM moves them by half a pixel first and scales
-    them then, where ONNX scales them first.
-
-    Of mode max ONNX takes the largest of the weighted corners, TVM the largest of the samples.
-    """
-    if attribute(node, "mode", "avg") == "max":
-        raise Unsupported("mode max, which TVM computes otherwise", "use mode avg")
-    if attribute(node, "sampling_ratio", 0) == 0:
-        raise Unsupported(
-            "sampling_ratio 0, with which the sizes of the boxes decide how many points are read",
-            "export it with a sampling_ratio, such as 2",
-        )
-    places = "half_pixel" if graph.opset >= ROI_PLACES_OPSET else "output_half_pixel"
-    places = attribute(node, "coordinate_transformation_mode", places)
-    scale = attribute(node, "spatial_scale", 1.0)
-    if places != "half_pixel" or scale == 1:
+    """RoiAlign that says that its boxes do not move by half a pixel: before ROI_PLACES_OPSET."""
+    if graph.opset >= ROI_PLACES_OPSET or attribute(node, PLACES, ""):
         return None
+    options = attributes(node, "mode output_height output_width sampling_ratio spatial_scale")
+    options[PLACES] = "output_half_pixel"
     steps = NodeBuilder(graph, node)
-    boxes = steps("Mul", node.input[1], np.array(scale, graph.dtype(node.input[1])))
-    options = attributes(node, "mode output_height output_width sampling_ratio")
-    options |= {"coordinate_transformation_mode": places, "spatial_scale": 1.0}
-    return steps.finish(steps("RoiAlign", node.input[0], boxes, node.input[2], **options))
+    return steps.finish(steps("RoiAlign", *node.input, **options))
 
 
 IMAGE_REWRITES: dict[str, Rewrite] = {
