@@ -22,7 +22,10 @@ from tvm_vision.offline import drivers, pipelines
 # A step waits for the one before, and a kernel that all workgroups of a GPU share cannot wait.
 IN_TURN = ("LSTM", "GRU")
 # One row of these is a workgroup's.
-ONE_ROW = ("product of a million", "arg max of a million", "softmax of a million")
+ONE_ROW = (
+    "product of a million", "arg max of a million", "softmax of a million", "300 largest of 8400",
+    "5 largest of 1000",
+)  # fmt: skip
 STATISTICS = {
     "VGPRs": 24, "Spilled VGPRs": 0, "Spilled SGPRs": 0, "LDS size": 0, "Code size": 100,
 }  # fmt: skip

@@ -15,7 +15,8 @@ from tvm import te, tirx
 # Of these types each number has an int32 of its own in the same order.
 WHOLE = ("int8", "uint8", "int16", "uint16", "int32")
 FLOATS = ("float16", "float32")
-_LOW_BITS = 0x7FFFFFFF  # of a negative number they count down
+SIGN = 1 << 31
+_LOW_BITS = SIGN - 1  # of a negative number they count down
 
 
 def keys_of(x: te.Tensor, largest: bool) -> te.Tensor:
@@ -24,18 +25,22 @@ def keys_of(x: te.Tensor, largest: bool) -> te.Tensor:
     x: of any shape, of WHOLE or FLOATS.
     """
 
-    def key(*at: Any) -> Any:
-        value = x(*at)
-        if x.dtype in FLOATS:
-            value = value.astype("float32")
-            # Both zeros are one number.
-            value = _folded(
-                tirx.reinterpret("int32", tirx.Select(value == 0, tirx.const(0.0), value))
-            )
-        value = value.astype("int32")
-        return value if largest else -1 - value
+    return te.compute(x.shape, lambda *at: key_of(x(*at), largest), name="keys")
 
-    return te.compute(x.shape, key, name="keys")
+
+def key_of(value: Any, largest: bool) -> Any:
+    """The key of a number of WHOLE or FLOATS: int32."""
+    if str(value.ty.dtype) in FLOATS:
+        value = value.astype("float32")
+        # Both zeros are one number.
+        value = _folded(tirx.reinterpret("int32", tirx.Select(value == 0, tirx.const(0.0), value)))
+    value = value.astype("int32")
+    return value if largest else -1 - value
+
+
+def unsigned(key: Any) -> Any:
+    """A key as a number without a sign, uint32, in the same order."""
+    return key.astype("uint32") ^ tirx.const(SIGN, "uint32")
 
 
 def ranks_of(keys: te.Tensor) -> te.Tensor:
@@ -63,17 +68,11 @@ def places_of(ranks: te.Tensor, k: int) -> te.Tensor:
     return te.compute((rows, k), place, name="places")
 
 
-def values_of(keys: te.Tensor, places: te.Tensor, largest: bool, dtype: str) -> te.Tensor:
-    """What lies at places (rows, k), from the keys (rows, n) that stand for it; of type dtype."""
-
-    def value(row: Any, rank: Any) -> Any:
-        key = keys[row, places[row, rank]]
-        key = key if largest else -1 - key
-        return (tirx.reinterpret("float32", _folded(key)) if dtype in FLOATS else key).astype(dtype)
-
-    return te.compute(places.shape, value, name="values")
+def gathered(source: te.Tensor, places: te.Tensor) -> te.Tensor:
+    """source (rows, n) at places (rows, k)."""
+    return te.compute(places.shape, lambda row, i: source[row, places[row, i]], name="gathered")
 
 
 def _folded(bits: Any) -> Any:
-    """The bits of a float32 as a number in the order of its values, and back."""
+    """The bits of a float32 as a number in the order of its values."""
     return tirx.Select(bits >= 0, bits, bits ^ tirx.const(_LOW_BITS, "int32"))

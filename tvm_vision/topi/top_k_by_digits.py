@@ -15,13 +15,13 @@ from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from .by_hand import barrier, before_thread, kernel, local
+from .top_k import unsigned
 
 THREADS = 128
 PART = 4096  # elements of a workgroup
 DIGIT_BITS = 4
 DIGITS = 1 << DIGIT_BITS
 ROUNDS = 32 // DIGIT_BITS
-SIGN = 1 << 31
 
 
 def parts_of(count: int) -> int:
@@ -49,7 +49,7 @@ def counts_of_digits(keys: te.Tensor, state: te.Tensor, number: int) -> te.Tenso
         with T.serial(0, PART // THREADS) as i:
             place = part * PART + i.astype("int32") * THREADS + thread
             with T.If(place < count), T.Then():
-                key[0] = _unsigned(keys[row, place])
+                key[0] = unsigned(keys[row, place])
                 begins = T.uint32(1)
                 if number:
                     begins = (key[0] >> T.uint32(shift + DIGIT_BITS) == state[row, 0]).astype(
@@ -194,23 +194,13 @@ def _through(
     with T.serial(0, share) as i:
         place = part * PART + thread * share + i.astype("int32")
         with T.If(place < count), T.Then():
-            key[0] = _unsigned(keys[row, place])
+            key[0] = unsigned(keys[row, place])
             with T.If(key[0] > state[row, 0]):
                 with T.Then():
                     take(0, place)
                 with T.Else():
                     with T.If(key[0] == state[row, 0]), T.Then():
                         take(1, place)
-
-
-def _unsigned(key: Any) -> Any:
-    """A key as a number without a sign, in the same order."""
-    return key.astype("uint32") ^ T.uint32(SIGN)
-
-
-def gathered(source: te.Tensor, places: te.Tensor) -> te.Tensor:
-    """source (rows, n) at places (rows, k)."""
-    return te.compute(places.shape, lambda row, i: source[row, places[row, i]], name="gathered")
 
 
 def begun(rows: int, k: int) -> te.Tensor:

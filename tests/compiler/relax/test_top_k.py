@@ -1,4 +1,4 @@
-"""The k largest by ranks, against numpy."""
+"""The k largest within a workgroup, by ranks and by digits, against numpy."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax import top_k
 from tvm_vision.compiler.relax.top_k import MOST
 from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.topi.top_k_in_group import LONGEST, MOST_TAKEN
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -107,6 +108,45 @@ def test_scores_that_are_one_in_fp16_keep_their_order():
     )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+@pytest.mark.parametrize(
+    ("rows", "count", "k"),
+    [
+        (3, 2, 2),
+        (2, 63, 9),
+        (2, 65, 64),
+        (3, 1000, 5),
+        (2, 1025, 300),
+        (1, 8400, 1000),
+        (9, 130, 1),
+    ],
+)
+def test_a_workgroup_finds_what_numpy_does(rows, count, k, dtype):
+    """Many are equal to the k-th, on both sides of the steps of threads and places."""
+    random = np.random.default_rng(count)
+    x = random.integers(0, 1 + count // 9, (rows, count)).astype(dtype)
+    if dtype == "float32":
+        x = (x - count // 20) * np.float32(0.37)
+        x[:, ::7] *= -1
+        x[0, ::5], x[0, 1::9] = np.inf, -np.inf
+    if dtype == "int32":
+        x[0, ::3], x[0, 1::3] = np.iinfo("int32").min, np.iinfo("int32").max
+    for largest in (1, 0):
+        found = found_of(model_of((rows, count), k, largest=largest, dtype=dtype), x)
+        expected = wanted(x.astype("int64") if dtype == "int32" else x, k, 1, largest)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_the_longest_row_of_a_workgroup():
+    x = np.random.default_rng(4).integers(0, 9000, (1, LONGEST)).astype("float32")
+    model = model_of((1, LONGEST), MOST_TAKEN)
+    names = [kernel["function"] for kernel in compiled_of(model).graph["kernels"]]
+    assert any("topk_in_group" in name for name in names)
+    for one, other in zip(found_of(model, x), wanted(x, MOST_TAKEN, 1, 1), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize(("count", "by_digits"), [(MOST, False), (MOST + 1, True)])
 def test_long_rows_are_searched_by_digits(count, by_digits):
     compiled = compiled_of(model_of((1, count), 5))
@@ -125,6 +165,7 @@ def test_long_rows_are_searched_by_digits(count, by_digits):
 def test_digits_find_what_numpy_does(rows, count, k, dtype, monkeypatch):
     """Rows whose k-th has many equals, in several parts, of which the first are taken."""
     monkeypatch.setattr(top_k, "MOST_COMPARED", rows * k**2)
+    monkeypatch.setattr(top_k.in_group, "fits", lambda count, k: False)
     random = np.random.default_rng(count)
     x = random.integers(0, 200, (rows, count)).astype(dtype)
     if dtype == "float32":
@@ -141,5 +182,6 @@ def test_digits_find_what_numpy_does(rows, count, k, dtype, monkeypatch):
 
 def test_too_many_of_a_long_row_are_sorted(monkeypatch):
     monkeypatch.setattr(top_k, "MOST", 10)
+    monkeypatch.setattr(top_k.in_group, "fits", lambda count, k: False)
     names = [k["function"] for k in compiled_of(model_of((1, 12), 11)).graph["kernels"]]
     assert not any("digit" in name or "ranks" in name for name in names)

@@ -21,12 +21,18 @@ def _of_places(largest: bool) -> Callable[[relax.BlockBuilder, relax.Call], rela
             arg_reduce, axis=None if axis is None else int(axis),
             keepdims=bool(call.attrs.keepdims), largest=largest,
         )  # fmt: skip
-        name = "argmax" if largest else "argmin"
-        function, arguments, result = gen_call_tir_inputs(computed, call.args[0])
-        variable = builder.add_func(places_in_int32(function), name)
-        return relax.call_tir(variable, arguments, result)
+        return call_of_places(builder, computed, call.args[0], "argmax" if largest else "argmin")
 
     return legalize
+
+
+def call_of_places(
+    builder: relax.BlockBuilder, computed: Callable[[te.Tensor], te.Tensor], x: Any, name: str
+) -> relax.Call:
+    """A call of a function of a name that computes places by ``arg_reduce``."""
+    function, arguments, result = gen_call_tir_inputs(computed, x)
+    variable = builder.add_func(places_in_int32(function), name)
+    return relax.call_tir(variable, arguments, result)
 
 
 def _quotient(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:

@@ -1,4 +1,4 @@
-"""The k largest or smallest of a row on a GPU: by ranks, and of long rows by digits first."""
+"""The k largest or smallest of a row on a GPU: within a workgroup, by ranks, or by digits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import tvm
 from tvm import relax
 
 from ...topi import top_k_by_digits as digits
+from ...topi import top_k_in_group as in_group
+from ...topi.arg_reduce import arg_reduce
 from ...topi.scan import scan
-from ...topi.top_k import FLOATS, WHOLE, keys_of, places_of, ranks_of, values_of
+from ...topi.top_k import FLOATS, WHOLE, gathered, keys_of, places_of, ranks_of
 from .along_axis import in_rows
+from .legalize import call_of_places
 from .operators import fixed_shape, operator_of
 from .rewriting import rewritten
 
@@ -42,22 +45,38 @@ class _TopK(relax.PyExprMutator):
         if not 0 < k <= count:
             return call
         long = count > MOST or rows * count**2 > MOST_COMPARED
-        if long and (k > MOST or rows * k**2 > MOST_COMPARED):
+        grouped = in_group.fits(count, k)
+        if long and not grouped and k > 1 and (k > MOST or rows * k**2 > MOST_COMPARED):
             return call
         emit, te = self.builder_.emit, self.builder_.emit_te
         row, whole = in_rows(x, shape, axis, emit)
-        largest = bool(call.attrs.largest)
+        largest, kind = bool(call.attrs.largest), str(call.attrs.ret_type)
+        if grouped and k > 1:
+            hint = "topk_in_group"
+            both = te(in_group.top_k_in_group, row, k, largest, primfunc_name_hint=hint)
+            values, places = (emit(relax.TupleGetItem(both, i)) for i in range(2))
+        else:
+            places = self._places(row, k, largest, long)
+            values = te(gathered, row, places, primfunc_name_hint="topk_values")
+        places = emit(relax.op.astype(whole(places), str(call.attrs.dtype)))
+        results = {"values": [whole(values)], "indices": [places]}
+        found = results.get(kind) or [*results["values"], *results["indices"]]
+        return relax.Tuple(found) if kind == "both" else found[0]
+
+    def _places(self, row: Any, k: int, largest: bool, long: bool) -> Any:
+        """Where the k largest or smallest of each row are, in order."""
+        emit, te = self.builder_.emit, self.builder_.emit_te
+        if k == 1:
+            # Keys of the smallest count down: TVM would compare their sum with 0, which overflows.
+            place = call_of_places(
+                self.builder_,
+                lambda x: arg_reduce(keys_of(x, True), 1, keepdims=True, largest=largest),
+                row,
+                "topk_first",
+            )
+            return emit(relax.op.astype(emit(place), "int32"))
         keys = te(keys_of, row, largest, primfunc_name_hint="topk_keys")
-        places = self._by_digits(keys, k) if long else self._by_ranks(keys, k)
-        kind = str(call.attrs.ret_type)
-        results = []
-        if kind != "indices":
-            hint = "topk_values"
-            found = te(values_of, keys, places, largest, dtype, primfunc_name_hint=hint)
-            results.append(whole(found))
-        if kind != "values":
-            results.append(emit(relax.op.astype(whole(places), str(call.attrs.dtype))))
-        return relax.Tuple(results) if kind == "both" else results[0]
+        return self._by_digits(keys, k) if long else self._by_ranks(keys, k)
 
     def _by_ranks(self, keys: Any, k: int) -> Any:
         ranks = self.builder_.emit_te(ranks_of, keys, primfunc_name_hint="topk_ranks")
@@ -78,5 +97,5 @@ class _TopK(relax.PyExprMutator):
             for i in range(2)
         ]  # fmt: skip
         places = te(digits.places_by_digits, keys, state, *before, k)
-        order = self._by_ranks(te(digits.gathered, keys, places), k)
-        return te(digits.gathered, places, order)
+        order = self._by_ranks(te(gathered, keys, places), k)
+        return te(gathered, places, order)
