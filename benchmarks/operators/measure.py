@@ -16,7 +16,7 @@ import numpy as np
 
 import tvm_vision
 from tvm_vision.errors import TvmVisionError
-from tvm_vision.offline import drivers, machines, model, network, pipelines
+from tvm_vision.offline import drivers, machines, model, network, pipelines, survey
 from tvm_vision.report.floors import Ceilings, ceilings_of
 from tvm_vision.whole_files import ScratchFolder
 
@@ -90,18 +90,31 @@ def model_case(case: Case, package: Path, device: str) -> Row:
     found = network.read_network(package)
     compiled = pipelines.compile_kernels(list(found.kernels.values()), drivers.find(device))
     machine = machines.of_target(device, found.target)
-    frame = model.examine(found, compiled, machine)
+    times, lost = _modelled(found, compiled, device)
     kernels: dict[str, float] = {}
-    for launch in frame.launches:
-        kernels[launch.kernel] = kernels.get(launch.kernel, 0.0) + 1e6 * launch.seconds
+    for name, seconds in times:
+        kernels[name] = kernels.get(name, 0.0) + 1e6 * seconds
     floats = machine.units * machine.simds * machine.lanes * machine.hertz * 2
     ceilings = Ceilings(
         "", "", machine.bandwidth, {"float32": floats, "float16": 2 * floats}, machine.launch
     )
-    row = _row(case, 1e6 * frame.seconds, kernels, ceilings, found.precision)
-    lost = [name for name, kernel in frame.kernels.items() if kernel.unknown]
+    row = _row(case, sum(kernels.values()), kernels, ceilings, found.precision)
     problem = f"longer: a loop of {', '.join(lost)}" if lost else ""
-    return replace(row, launches=len(frame.launches), problem=problem)
+    return replace(row, launches=len(times), problem=problem)
+
+
+def _modelled(
+    found: network.Network, compiled: pipelines.Compiled, device: str
+) -> tuple[list[tuple[str, float]], list[str]]:
+    """Kernel and seconds of each launch, and kernels with loops of unknown length; of Intel's GPUs
+    by the model of their own machine code."""
+    if device in machines.XE:
+        kernels = survey.survey(found, compiled, device)["kernels"]
+        launches = [launch for kernel in kernels.values() for launch in kernel["launches"]]
+        return [(each["kernel"], each["seconds"]) for each in launches], []
+    frame = model.examine(found, compiled, machines.of_target(device, found.target))
+    lost = [name for name, kernel in frame.kernels.items() if kernel.unknown]
+    return [(each.kernel, each.seconds) for each in frame.launches], lost
 
 
 def time_case(case: Case, package: Path, precision: str) -> Row:
