@@ -11,6 +11,8 @@ from tvm import ir, relax, te, tirx, topi
 from tvm.relax.utils import gen_call_tir_inputs
 
 from ...topi.arg_reduce import arg_reduce, places_in_int32
+from ...topi.transposed_convolution import TransposedAxis, transposed_convolution, whole_phases
+from .operators import fixed_shape
 from .rewriting import constant_of
 
 
@@ -65,6 +67,34 @@ def _selected(data: te.Tensor, axis: int, place: int) -> te.Tensor:
     )
 
 
+def _transposed_convolution(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Summed over the weights that meet a pixel; TVM's own puts zeros between pixels."""
+    attrs, name = call.attrs, call.op.name.rpartition(".")[2]
+    tensors = [*call.args, call]
+    image, weights, result = (fixed_shape(tensor) for tensor in tensors)
+    space = "DHW"[5 - len(image or ()) :]
+    channels = (f"NC{space}", f"IO{space}", f"NC{space}")
+    layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout))
+    of_one_type = len({str(tensor.ty.dtype) for tensor in tensors}) == 1
+    if not (image and weights and result) or layouts != channels or not of_one_type:
+        return call.op.get_attr("FLegalize")(builder, call)
+    numbers = zip(
+        image[2:], weights[2:], result[2:], attrs.strides, attrs.padding, attrs.dilation,
+        strict=False,  # padding is that of both sides
+    )  # fmt: skip
+    axes = [TransposedAxis(*map(int, of_axis)) for of_axis in numbers]
+    kernel, rest = call.args[1], whole_phases(axes)
+    if any(rest):
+        kernel = builder.emit(
+            builder.call_te(
+                topi.nn.pad, kernel, [0, 0, *(0 for _ in rest)], [0, 0, *rest],
+                primfunc_name_hint="whole_phases",
+            )
+        )  # fmt: skip
+    computed = partial(transposed_convolution, axes=axes, groups=int(attrs.groups))
+    return builder.call_te(computed, call.args[0], kernel, primfunc_name_hint=name)
+
+
 def _inverse(value: np.ndarray | None) -> Any:
     """1 / x of a number of float32 where that is 1 / 0 or neither overflows nor is denormal; else
     None."""
@@ -81,6 +111,7 @@ OWN: dict[str, Any] = {
     "relax.argmin": _of_places(False),
     "relax.divide": _quotient,
     "relax.take": _selection,
+    **{f"relax.nn.conv{n}d_transpose": _transposed_convolution for n in (1, 2, 3)},
 }
 
 
