@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -226,18 +226,18 @@ def inline_producers(schedule: Schedule, block: Any, but: str = "") -> None:
         schedule.compute_inline(producer)
 
 
-def inline_all(schedule: Schedule) -> list[Any]:
-    """Inlines every block that can be; returns those that stay: sums and outputs.
+def inline_all(schedule: Schedule, kept: Sequence[Any] = ()) -> list[Any]:
+    """Inlines every block that can be but those of ``kept``; returns those that stay: these, sums
+    and outputs.
 
     These are not tried: TVM writes the whole function into each refusal.
     """
     remaining = []
-    outputs = [
-        schedule.get_sref(b) for b in schedule.get_output_blocks(schedule.get_sblock("root"))
-    ]
+    outputs = schedule.get_output_blocks(schedule.get_sblock("root"))
+    staying = [schedule.get_sref(block) for block in (*outputs, *kept)]
     for block in blocks_of(schedule):
         reference = schedule.get_sref(block)
-        if is_reduction(schedule, block) or any(reference.same_as(o) for o in outputs):
+        if is_reduction(schedule, block) or any(reference.same_as(each) for each in staying):
             remaining.append(block)
             continue
         try:

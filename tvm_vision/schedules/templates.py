@@ -41,6 +41,7 @@ from .gpu import (
     reduction,
     trace,
     window,
+    window_rows,
     winograd,
 )
 from .gpu.kernel_marks import SELECT_LOADS, SUBGROUP, with_marks
@@ -187,6 +188,13 @@ TEMPLATES: dict[str, Template] = {
             contraction.shape_of,
             gemm_cost.candidates,
             contraction.schedule_contraction,
+        ),
+        Template(
+            "window_rows",
+            window_rows.WindowRowShape,
+            window_rows.shape_of,
+            window_rows.candidates,
+            window_rows.schedule_window_rows,
         ),
         Template(
             "reduction",

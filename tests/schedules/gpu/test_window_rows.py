@@ -1,0 +1,86 @@
+"""Large windows of each channel, whose rows lie in registers, give what onnxruntime gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+
+import tvm_vision
+from support.onnx_models import make_model
+from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.target import parse_target
+from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.options import CompileOptions
+from tvm_vision.schedules import TargetLimits, choices, first_taking, schedule_with
+
+RANDOM = np.random.default_rng(11)
+
+
+def model_of(
+    channels: int, sizes: list[int], kernel: list[int], batch: int = 1, **more: Any
+) -> Any:
+    """A convolution by channel of what a rectifier gives, with bias."""
+    weights = RANDOM.standard_normal((channels, 1, *kernel)).astype("float32")
+    bias = RANDOM.standard_normal(channels).astype("float32")
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Conv", ["r", "w", "b"], ["y"], group=channels, **more),
+    ]
+    given = [("x", (batch, channels, *sizes))]
+    return make_model(nodes, given, [("y", None)], [("w", weights), ("b", bias)])
+
+
+CASES = [
+    {"channels": 6, "sizes": [28, 28], "kernel": [13, 13], "pads": [6] * 4},
+    {"channels": 32, "sizes": [7, 7], "kernel": [9, 9], "pads": [4] * 4, "batch": 2},
+    {"channels": 4, "sizes": [40, 37], "kernel": [11, 11], "pads": [0] * 4},
+    {"channels": 4, "sizes": [41, 57], "kernel": [11, 9], "pads": [5, 4, 5, 4], "strides": [2, 2]},
+    {"channels": 4, "sizes": [30, 28], "kernel": [9, 9], "pads": [8] * 4, "dilations": [2, 2]},
+    {"channels": 3, "sizes": [24, 56], "kernel": [5, 51], "pads": [2, 25, 2, 25]},
+    {"channels": 3, "sizes": [400], "kernel": [129], "pads": [64, 64]},
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_large_windows(case: dict[str, Any], precision: str, tmp_path: Path) -> None:
+    model = model_of(**case)
+    tvm_vision.compile(model, tmp_path / "net.tar", target="vulkan", precision=precision)
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    x = RANDOM.standard_normal(shape).astype("float32")
+    found = tvm_vision.load(tmp_path / "net.tar", device="vulkan").frame({"x": x})["y"]
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    bound = 3e-6 if precision == "fp32" else 3e-3
+    np.testing.assert_allclose(found, wanted, 0, bound * np.abs(wanted).max())
+
+
+LIMITS = TargetLimits.of(parse_target("renoir"))
+
+
+def functions_of(model: Any) -> list[Any]:
+    """A network's kernels, not scheduled yet."""
+    network = Compilation(import_onnx(model)[0], parse_target("renoir"), CompileOptions())
+    return list(run(network, last="short_names").graph.functions.values())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_take_large_windows(case: dict[str, Any]) -> None:
+    assert "window_rows" in [first_taking(each, LIMITS) for each in functions_of(model_of(**case))]
+
+
+@pytest.mark.parametrize("kernel", [3, 5, 7])
+def test_leave_small_windows(kernel: int) -> None:
+    model = model_of(32, [28, 28], [kernel] * 2, pads=[kernel // 2] * 4)
+    assert "window" in [first_taking(each, LIMITS) for each in functions_of(model)]
+
+
+def test_each_choice_can_be_built() -> None:
+    for function in functions_of(model_of(4, [14, 14], [9, 9], pads=[4] * 4)):
+        for choice in choices(function, LIMITS):
+            if choice.template == "window_rows":
+                assert schedule_with(function, LIMITS, choice) is not None
