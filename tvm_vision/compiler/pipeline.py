@@ -78,7 +78,7 @@ from .relax.sink_resizes import sink_resizes
 from .relax.sink_turns import sink_turns
 from .relax.splits_as_slices import splits_as_slices
 from .relax.sums_in_steps import sums_in_steps
-from .relax.top_k import top_k_by_rank
+from .relax.top_k import top_k_of_rows
 from .relax.transposed_convolutions import transposed_convolutions
 from .relax.volumes_as_images import volumes_as_images
 from .relax.weights_by_window import weights_by_window
@@ -432,7 +432,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("norms_in_steps", RELAX, _norms_in_steps),
     Phase("sums_in_steps", RELAX, _sums_in_steps, 3, lambda n: n.on_gpu),
     Phase("scatters_as_gathers", RELAX, _scatters),
-    Phase("top_k_by_rank", RELAX, _relax_on(top_k_by_rank), 0, lambda n: n.on_gpu),
+    Phase("top_k_of_rows", RELAX, _relax_on(top_k_of_rows), 0, lambda n: n.on_gpu),
     Phase("scans_by_rows", RELAX, _scans, 0, lambda n: n.on_gpu),
     Phase("pools_before_concats", RELAX, _relax_on(pools_before_concats), 3,
           lambda n: n.on_new_gpu),

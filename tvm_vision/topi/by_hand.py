@@ -69,23 +69,47 @@ def before_thread(
 
     own: the thread's value. start: the value that changes none.
     """
-    dtype = str(start.ty.dtype)
-    before = local(dtype)
-    each, groups = (local(dtype, n, "shared") for n in (threads, threads // GROUP))
 
-    def add(buffer: Any, first: Any, most: int, end: Any) -> None:
+    def combine_all(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+        return [combine(one[0], other[0])]
+
+    return all_before_thread([own], thread, threads, combine_all, [start])[0]
+
+
+def all_before_thread(
+    own: Sequence[Any],
+    thread: Any,
+    threads: int,
+    combine: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]],
+    start: Sequence[Any],
+) -> list[Any]:
+    """As ``before_thread``, of several values that are combined together; a buffer for each."""
+    dtypes = [str(value.ty.dtype) for value in start]
+    before, other, both = ([local(dtype) for dtype in dtypes] for _ in range(3))
+    each, groups = (
+        [local(dtype, n, "shared") for dtype in dtypes] for n in (threads, threads // GROUP)
+    )
+
+    def store(buffers: Sequence[Any], place: Any, values: Sequence[Any]) -> None:
+        for buffer, value in zip(buffers, values, strict=True):
+            buffer[place] = value
+
+    def add(buffers: Sequence[Any], first: Any, most: int, end: Any) -> None:
         with T.serial(0, most) as i:
-            with T.If(first + i < end), T.Then():
-                before[0] = combine(before[0], buffer[first + i])
+            # A condition around a load would hold up the next.
+            store(other, 0, [buffer[first + i] for buffer in buffers])
+            store(both, 0, combine([b[0] for b in before], [o[0] for o in other]))
+            for old, new in zip(before, both, strict=True):
+                old[0] = tirx.Select(first + i < end, new[0], old[0])
 
-    each[thread] = own
+    store(each, thread, own)
     barrier()
-    before[0] = start
+    store(before, 0, start)
     with T.If(thread < threads // GROUP), T.Then():
         add(each, thread * GROUP, GROUP, T.int32(threads))
-        groups[thread] = before[0]
+        store(groups, thread, [b[0] for b in before])
     barrier()
-    before[0] = start
+    store(before, 0, start)
     add(groups, T.int32(0), threads // GROUP, thread // GROUP)
     add(each, thread // GROUP * GROUP, GROUP, thread)
     return before

@@ -17,7 +17,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from .by_hand import launched
+from .by_hand import GROUP, all_before_thread, launched, local
 
 # By name of a reduction: of what is there and an update, of all updates of a place, and the update
 # that changes nothing, by type.
@@ -35,8 +35,14 @@ REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[[st
 
 # Threads of a workgroup.
 THREADS = 64
-# Updates of one place that a thread adds up one after another.
-CHUNK = 256
+# Sorted updates that a thread goes through, more where there would be more stretches than these.
+STRETCH = 16
+MOST_STRETCHES = 1 << 13
+TOGETHER = 256  # threads that put a row's stretches together, at most
+# By type: that of sums, in which those of fewer bits are no slower and more exact.
+WIDE = {
+    "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "float16": "float32",
+}  # fmt: skip
 # What code generation takes for GLSL's atomicMax: address, value.
 ATOMIC_MAX = "tvm_vision_atomic_max"
 
@@ -155,77 +161,184 @@ def put_few(data: te.Tensor, targets: te.Tensor, updates: te.Tensor, reduction: 
 def put_sorted(
     data: te.Tensor, targets: te.Tensor, order: te.Tensor, updates: te.Tensor, reduction: str
 ) -> te.Tensor:
-    """As ``put_all``, of many updates on a GPU. order: int32 (before, m, after), the updates sorted
-    by their targets.
+    """As ``put_all``, of many updates on a GPU.
 
-    Those of one place lie behind each other then: a thread for each stretch of CHUNK adds up its
-    own, and that of a place's first update what the stretches of the place come to.
+    targets: uint32 (before * after, m), each row sorted, those outside at its end. order: int32,
+    where in its row each was.
+
+    Updates of one place lie behind each other then. A thread goes through a stretch of them and
+    writes the places that begin and end there; of the others, which stretches share, a workgroup a
+    row adds up what each has. So no thread has more to do than others, whatever the places are.
     """
     before, count, after, inner = (int(size) for size in data.shape)
-    many = int(targets.shape[1])
-    whole = before * after * inner
+    rows, many = before * after, int(targets.shape[1])
+    stretch = STRETCH
+    while many > stretch * MOST_STRETCHES:
+        stretch *= 2
+    stretches = -(-many // stretch)
+    threads = min(TOGETHER, -(-stretches // GROUP) * GROUP)
+    dtype = str(data.dtype)
+    wide = WIDE.get(dtype, dtype)
 
-    def begins(where: Any, number: Any, b: Any, at: Any, c: Any) -> Any:
-        """Whether the update at a place in the order is the first of its target, and which."""
-        place = where[b, number[b, at, c], c]
-        above = where[b, number[b, tirx.max(at - 1, 0), c], c]
-        return tirx.any(at == 0, above != place), place
+    def both(one: Any, other: Any) -> Any:
+        return _with(one, other, reduction)
 
-    def ends(where: Any, number: Any, b: Any, at: Any, c: Any, place: Any) -> Any:
-        """Whether there is no update of a place there in the order."""
-        last = number[b, tirx.min(at, many - 1), c]
-        return tirx.any(at >= many, where[b, last, c] != place)
-
-    def stretches(ins: Any, outs: Any) -> tirx.Stmt:
-        where, number, new = (T.buffer_proxy(buffer) for buffer in ins)
-        sums = T.buffer_proxy(outs[0])
-
-        def add(own: Any) -> None:
-            b, at, c = _split(own // inner, many, after)
-            i = own % inner
-            first, place = begins(where, number, b, at, c)
-            with T.If(tirx.any(first, at % CHUNK == 0)), T.Then():
-                sums[b, at, c, i] = new[b, number[b, at, c], c, i]
-                with T.serial(0, CHUNK - 1) as further:
-                    beyond = at + further + 1
-                    over = ends(where, number, b, beyond, c, place)
-                    with T.If(tirx.any(beyond % CHUNK == 0, over)), T.Then():
-                        T.evaluate(tirx.break_loop())
-                    update = new[b, number[b, beyond, c], c, i]
-                    sums[b, at, c, i] = _with(sums[b, at, c, i], update, reduction)
-
-        return _launch(whole * many, add)
-
-    def places(ins: Any, outs: Any) -> tirx.Stmt:
-        old, where, number, sums = (T.buffer_proxy(buffer) for buffer in ins)
-        result = T.buffer_proxy(outs[0])
+    def body(ins: Any, outs: Any) -> tirx.Stmt:
+        old, where, number, new = (T.buffer_proxy(buffer) for buffer in ins)
+        result, heads, tails = (T.buffer_proxy(buffer) for buffer in outs)
 
         def copy(own: Any) -> None:
             at = (*_split(own // inner, count, after), own % inner)
             result[at] = old[at]
 
-        def add(own: Any) -> None:
-            b, at, c = _split(own // inner, many, after)
-            i = own % inner
-            first, place = begins(where, number, b, at, c)
-            with T.If(tirx.all(first, place >= 0, place < count)), T.Then():
-                element = (b, place, c, i)
-                result[element] = _with(result[element], sums[b, at, c, i], reduction)
-                with T.serial(0, -(-many // CHUNK)) as further:
-                    next_ = (at // CHUNK + further + 1) * CHUNK
-                    with T.If(ends(where, number, b, next_, c, place)), T.Then():
-                        T.evaluate(tirx.break_loop())
-                    result[element] = _with(result[element], sums[b, next_, c, i], reduction)
+        def write(row: Any, i: Any, place: Any, value: Any) -> None:
+            with T.If(place < T.uint32(count)), T.Then():
+                at = (row // after, place.astype("int32"), row % after, i)
+                result[at] = both(old[at].astype(wide), value).astype(dtype)
 
-        return tirx.SeqStmt([_launch(whole * count, copy), _launch(whole * many, add)])
+        def sum_up(own: Any) -> None:
+            row, k, i = _split(own, stretches, inner)
+            place, further = local("uint32"), local("uint32")
+            value, update, ended = local(wide), local(wide), local("int32")
 
-    dtype = [str(data.dtype)]
-    sums = te.extern(
-        [updates.shape], [targets, order, updates], stretches, dtype=dtype, name="sums_in_order"
-    )
-    return te.extern(
-        [data.shape], [data, targets, order, sums], places, dtype=dtype, name="put_sorted"
-    )
+            def read(at: Any) -> None:
+                further[0] = where[row, at]
+                update[0] = new[row // after, number[row, at], row % after, i].astype(wide)
+
+            read(k * stretch)
+            place[0], value[0], ended[0] = further[0], update[0], T.int32(0)
+            with T.serial(0, stretch - 1) as n:
+                at = k * stretch + n.astype("int32") + 1
+                with T.If(at < many), T.Then():
+                    read(at)
+                    with T.If(further[0] == place[0]):
+                        with T.Then():
+                            value[0] = both(value[0], update[0])
+                        with T.Else():
+                            with T.If(ended[0] == 0):
+                                with T.Then():
+                                    heads[row, k, i] = value[0]
+                                with T.Else():
+                                    write(row, i, place[0], value[0])
+                            place[0], value[0], ended[0] = further[0], update[0], T.int32(1)
+            with T.If(ended[0] == 0), T.Then():
+                heads[row, k, i] = value[0]
+            tails[row, k, i] = value[0]
+
+        def put_together(at: dict[str, Any]) -> None:
+            row, i, thread = at["blockIdx.x"], at["blockIdx.y"], at["threadIdx.x"]
+            _put_together(
+                _Stretches(where, heads, tails, row, i, many, stretch), thread, threads, both,
+                lambda place, value: write(row, i, place, value),
+            )  # fmt: skip
+
+        copied = _launch(rows * count * inner, copy)
+        summed = _launch(rows * stretches * inner, sum_up)
+        with IRBuilder() as builder:
+            with launched({"blockIdx.x": rows, "blockIdx.y": inner, "threadIdx.x": threads}) as at:
+                put_together(at)
+            return tirx.SeqStmt([copied, summed, builder.get()])
+
+    parts = (rows, stretches, inner)
+    given = [data, targets, order, updates]
+    types = [dtype, wide, wide]
+    return te.extern([data.shape, parts, parts], given, body, dtype=types, name="put_sorted")[0]
+
+
+class _Stretches:
+    """What is known of the stretches of a row of sorted targets.
+
+    Attributes:
+        many: how many there are.
+        first, last: buffers of one target, of the stretch that was read.
+        head, tail: of what the updates of these two come to within it.
+        one, goes_on: 0 or 1, whether it has but one target, and whether its last one goes on in the
+            next stretch.
+    """
+
+    def __init__(
+        self, where: Any, heads: Any, tails: Any, row: Any, i: Any, updates: int, stretch: int
+    ) -> None:
+        self._where, self._heads, self._tails, self._row, self._i = where, heads, tails, row, i
+        self._updates, self._stretch = updates, stretch
+        self.many = -(-updates // stretch)
+        self.dtype = str(heads.dtype)
+        self.first, self.last = local("uint32"), local("uint32")
+        self.head, self.tail = local(self.dtype), local(self.dtype)
+        self.one, self.goes_on = local("int32"), local("int32")
+
+    def read(self, k: Any) -> None:
+        """Of a stretch by its number."""
+        end = tirx.min((k + 1) * self._stretch, self._updates)
+        self.first[0] = self._where[self._row, k * self._stretch]
+        self.last[0] = self._where[self._row, end - 1]
+        next_ = self._where[self._row, tirx.min(end, self._updates - 1)]
+        inside = (end < self._updates).astype("int32")
+        self.one[0] = (self.first[0] == self.last[0]).astype("int32")
+        self.goes_on[0] = inside * (next_ == self.last[0]).astype("int32")
+        self.head[0] = self._heads[self._row, k, self._i]
+        self.tail[0] = self._tails[self._row, k, self._i]
+
+
+# What stretches hand on to the next one, for the place that it begins with: nothing, a value, a
+# value together with what is handed to them, or that alone.
+NOTHING, VALUE, MORE, SAME = range(4)
+
+
+def _put_together(
+    stretches: _Stretches,
+    thread: Any,
+    threads: int,
+    both: Callable[..., Any],
+    write: Callable[..., Any],
+) -> None:
+    """Writes the places whose updates begin with a stretch or end with one. A thread has some
+    stretches beside each other.
+
+    both: of two values together. write: stores a place's.
+    """
+    share = -(-stretches.many // threads)
+    kind, value = local("int32"), local(stretches.dtype)
+    kind_then, value_then = local("int32"), local(stretches.dtype)
+
+    def combined(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+        more, same = other[0] == MORE, other[0] == SAME
+        has = (one[0] == VALUE).astype("int32") + (one[0] == MORE).astype("int32")
+        kinds = tirx.Select(one[0] <= VALUE, T.int32(VALUE), T.int32(MORE))
+        values = tirx.Select(has == 1, both(one[1], other[1]), other[1])
+        return [
+            tirx.Select(same, one[0], tirx.Select(more, kinds, other[0])),
+            tirx.Select(same, one[1], tirx.Select(more, values, other[1])),
+        ]
+
+    def through(take: Callable[[], None]) -> None:
+        with T.serial(0, share) as s:
+            k = thread * share + s.astype("int32")
+            with T.If(k < stretches.many), T.Then():
+                stretches.read(k)
+                take()
+                has = tirx.Select(stretches.one[0] == 1, T.int32(MORE), T.int32(VALUE))
+                kinds = tirx.Select(stretches.goes_on[0] == 1, has, T.int32(NOTHING))
+                keep(combined([kind[0], value[0]], [kinds, stretches.tail[0]]))
+
+    def keep(pair: Sequence[Any]) -> None:
+        kind_then[0], value_then[0] = pair
+        kind[0], value[0] = kind_then[0], value_then[0]
+
+    def written() -> None:
+        head = tirx.Select(kind[0] == VALUE, both(value[0], stretches.head[0]), stretches.head[0])
+        ends = 1 - stretches.goes_on[0]
+        with T.If(stretches.one[0] * stretches.goes_on[0] == 0), T.Then():
+            write(stretches.first[0], head)
+        with T.If((1 - stretches.one[0]) * ends == 1), T.Then():
+            write(stretches.last[0], stretches.tail[0])
+
+    unchanged = [T.int32(SAME), tirx.const(0, stretches.dtype)]
+    kind[0], value[0] = unchanged
+    through(lambda: None)
+    handed = all_before_thread([kind[0], value[0]], thread, threads, combined, unchanged)
+    keep(combined([T.int32(NOTHING), unchanged[1]], [each[0] for each in handed]))
+    through(written)
 
 
 def put_in_turn(

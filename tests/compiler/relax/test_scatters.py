@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from support.compiled import executor_of
 from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.relax import scatters
 from tvm_vision.evaluate import Reference
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -226,7 +227,7 @@ def test_many_updates_of_many_places(reduction: str, dtype: str) -> None:
     model = model_of("ScatterND", data, indices, updates, fixed=False, reduction=reduction)
     given = {"data": data, "updates": updates, "indices": indices}
     names, found = kernels_and_result(model, "vulkan", **given)
-    assert ("scatter_latest" if reduction == "none" else "argsort") in " ".join(names)
+    assert ("scatter_latest" if reduction == "none" else "sort") in " ".join(names)
     expected, inside = data.astype("float64"), indices[:, 0] < len(data)
     places, values = indices[inside, 0], updates[inside].astype("float64")
     if reduction == "none":
@@ -256,6 +257,43 @@ def test_most_updates_of_one_place(reduction: str) -> None:
     model = model_of("ScatterND", data, indices, updates, fixed=False, reduction=reduction)
     given = given_to(model, data, indices, updates)
     names, found = kernels_and_result(model, "vulkan", **given)
-    assert "argsort" in names
+    assert any("sort" in name for name in names)
     REDUCED[reduction].at(data, indices[:, 0], updates)
     assert (found == data).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_scatter_that_is_sorted(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scatters, "MOST_COMPARED", 0)
+    test_any_scatter(100 + seed, "vulkan")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
+@pytest.mark.parametrize("reduction", ["add", "mul", "min", "max"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_elements_that_are_sorted(
+    axis: int, reduction: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows whose runs begin and end within stretches, at their ends, and in others."""
+    monkeypatch.setattr(scatters, "MOST_COMPARED", 0)
+    random = np.random.default_rng(axis)
+    shape, many = [40, 40], 1200
+    shape[1 - axis] = 3
+    updates_shape = list(shape)
+    updates_shape[axis] = many
+    data = random.integers(0, 4, shape).astype(dtype)
+    updates = random.integers(0 if dtype == "uint8" else -1, 2, updates_shape).astype(dtype)
+    indices = (40 * random.random(updates_shape) ** 3).astype(np.int64)
+    indices[np.arange(many) % 7 == 3 if axis == 0 else np.s_[:, 3::7]] = 99
+    model = model_of(
+        "ScatterElements", data, indices, updates, fixed=False, axis=axis, reduction=reduction
+    )
+    names, found = kernels_and_result(model, "vulkan", data=data, updates=updates, indices=indices)
+    assert any("sort" in name for name in names)
+    expected = data.copy()
+    combine = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}[reduction]
+    for at in np.ndindex(*updates_shape):
+        if indices[at] < 40:
+            place = (indices[at], at[1]) if axis == 0 else (at[0], indices[at])
+            expected[place] = combine(expected[place], updates[at])
+    np.testing.assert_array_equal(found, expected)

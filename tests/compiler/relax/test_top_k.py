@@ -1,4 +1,4 @@
-"""The k largest within a workgroup, by ranks and by digits, against numpy."""
+"""The k largest within a workgroup, by a sort and by digits, against numpy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 from support.compiled import executor_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax import top_k
-from tvm_vision.compiler.relax.top_k import MOST
+from tvm_vision.compiler.relax.top_k import MOST_SORTED
 from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.topi.radix_sort import BLOCK, MOST_PARTS
 from tvm_vision.topi.top_k_in_group import LONGEST, MOST_TAKEN
 
 pytestmark = pytest.mark.usefixtures("device_info")
@@ -147,10 +148,17 @@ def test_the_longest_row_of_a_workgroup():
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(("count", "by_digits"), [(MOST, False), (MOST + 1, True)])
-def test_long_rows_are_searched_by_digits(count, by_digits):
+@pytest.mark.parametrize(
+    ("count", "kernel"),
+    [
+        (LONGEST, "topk_in_group"),
+        (LONGEST + 1, "sort_sorted_by"),
+        (MOST_SORTED + 1, "topk_next_digit"),
+    ],
+)
+def test_long_rows_are_sorted_and_longer_ones_searched_by_digits(count, kernel):
     compiled = compiled_of(model_of((1, count), 5))
-    assert any("digit" in kernel["function"] for kernel in compiled.graph["kernels"]) == by_digits
+    assert any(kernel in each["function"] for each in compiled.graph["kernels"])
     x = np.random.default_rng(3).random((1, count), "float32")
     executor = executor_of(compiled, tvm.device("vulkan"))
     executor.run(x=x)
@@ -166,6 +174,7 @@ def test_digits_find_what_numpy_does(rows, count, k, dtype, monkeypatch):
     """Rows whose k-th has many equals, in several parts, of which the first are taken."""
     monkeypatch.setattr(top_k, "MOST_COMPARED", rows * k**2)
     monkeypatch.setattr(top_k.in_group, "fits", lambda count, k: False)
+    monkeypatch.setattr(top_k, "MOST_SORTED", 0)
     random = np.random.default_rng(count)
     x = random.integers(0, 200, (rows, count)).astype(dtype)
     if dtype == "float32":
@@ -180,8 +189,57 @@ def test_digits_find_what_numpy_does(rows, count, k, dtype, monkeypatch):
             np.testing.assert_array_equal(one, other)
 
 
-def test_too_many_of_a_long_row_are_sorted(monkeypatch):
-    monkeypatch.setattr(top_k, "MOST", 10)
+def numbers(shape, dtype, seed):
+    """Many equal ones, on both sides of zero where there is one, and what is no finite number."""
+    random = np.random.default_rng(seed)
+    x = random.integers(0, 200, shape)
+    if dtype != "uint8":
+        x = x - 100
+    if dtype == "int32":
+        x = x * 10_000_019
+    x = x.astype(dtype)
+    if dtype.startswith("float"):
+        x = x * x.dtype.type(0.37)
+        for place, value in enumerate([np.inf, -np.inf, 0.0, -0.0, 6e-8]):
+            x[:, place::97] = value
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8", "uint8"])
+@pytest.mark.parametrize("count", [1, 2, 127, 129, 1024, 1025, 20_000])
+def test_a_sort_keeps_the_order_of_equal_ones(count, dtype, monkeypatch):
     monkeypatch.setattr(top_k.in_group, "fits", lambda count, k: False)
-    names = [k["function"] for k in compiled_of(model_of((1, 12), 11)).graph["kernels"]]
-    assert not any("digit" in name or "ranks" in name for name in names)
+    rows = 1 if count > 1025 else 3
+    x = numbers((rows, count), dtype, count)
+    for largest in (1, 0):
+        model = model_of((rows, count), count, largest=largest, dtype=dtype)
+        found = found_of(model, x)
+        for one, other in zip(found, wanted(x.astype("float64"), count, 1, largest), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_sort_of_parts_that_have_several_blocks():
+    """Along the first axis, two columns of so many that a workgroup takes more than one block."""
+    count = MOST_PARTS * BLOCK + 5000
+    x = np.ascontiguousarray(numbers((2, count), "uint8", 4).T)
+    values, places = found_of(model_of((count, 2), count, 0, 1, "uint8"), x)
+    expected, order = wanted(x, count, 0, True)
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(values, expected)
+
+
+def test_a_sort_puts_nan_beyond_infinity(monkeypatch):
+    monkeypatch.setattr(top_k.in_group, "fits", lambda count, k: False)
+    x = np.array([[1, np.nan, np.inf, 2, np.nan, -np.inf]], "float32")
+    for largest, order in ((1, [1, 4, 2, 3, 0, 5]), (0, [5, 0, 3, 2, 1, 4])):
+        _, places = found_of(model_of((1, 6), 6, largest=largest), x)
+        assert places[0].tolist() == order
+
+
+def test_the_first_of_a_sort_are_taken(monkeypatch):
+    monkeypatch.setattr(top_k.in_group, "fits", lambda count, k: False)
+    x = numbers((2, 40), "float32", 7)
+    compiled = compiled_of(model_of((2, 40), 11))
+    assert any("sort" in kernel["function"] for kernel in compiled.graph["kernels"])
+    for one, other in zip(found_of(model_of((2, 40), 11), x), wanted(x, 11, 1, True), strict=True):
+        np.testing.assert_array_equal(one, other)

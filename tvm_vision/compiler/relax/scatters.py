@@ -31,15 +31,17 @@ from ...topi.scatter import (
     targets_along,
     targets_of,
 )
+from .along_axis import in_rows
 from .fold_constants import numbers_behind
 from .operators import fixed_shape, operator_of
 from .rewriting import rewritten
+from .sorting import sorted_rows
 
 # So few updates are looked at by each place itself: a second kernel takes longer.
 FEW = 8
-# More comparisons, of each element with each update, take longer than to sort the updates: on an
-# H100 from four times as many, and smaller GPUs compare slower (benchmarks/schedules.md).
-MOST_COMPARED = 1 << 26
+# More comparisons, of each element with each update, take longer than to sort the updates, by the
+# models of renoir, phoenix and tgl (benchmarks/schedules.md).
+MOST_COMPARED = 1 << 23
 
 
 def scatters_as_gathers(mod: tvm.IRModule, *, on_gpu: bool) -> tvm.IRModule:
@@ -148,8 +150,11 @@ class _Scatters(relax.PyExprMutator):
         if few:
             kernel = put_few
         elif self._on_gpu and math.prod(whole) * many > MOST_COMPARED:
-            order = self.builder_.emit(relax.op.argsort(targets, axis=1, dtype="int32"))
-            kernel, given = put_sorted, [data, targets, order, updates]
+            rows, _ = in_rows(targets, (before, many, after), 1, self.builder_.emit)
+            keys = self.builder_.emit(relax.op.astype(rows, "uint32"))
+            # Those outside, -1, come behind all others.
+            ordered = sorted_rows(self.builder_, keys, count.bit_length())
+            kernel, given = put_sorted, [data, *ordered, updates]
         elif self._on_gpu:
             kernel = put_all
         made = self.builder_.emit_te(

@@ -1,4 +1,4 @@
-"""The k largest or smallest of a row on a GPU: within a workgroup, by ranks, or by digits."""
+"""The k largest or smallest of a row on a GPU: within a workgroup, by a sort, or by digits."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from tvm import relax
 from ...topi import top_k_by_digits as digits
 from ...topi import top_k_in_group as in_group
 from ...topi.arg_reduce import arg_reduce
+from ...topi.radix_sort import BITS, descending
 from ...topi.scan import scan
 from ...topi.top_k import FLOATS, WHOLE, gathered, keys_of, places_of, ranks_of
 from .along_axis import in_rows
 from .legalize import call_of_places
 from .operators import fixed_shape, operator_of
 from .rewriting import rewritten
+from .sorting import sorted_rows
 
-# Comparing each with each grows with the square, and a sort's steps do not. Where they meet was
-# not measured: RT-DETR has 2,100 numbers, YOLO 8,400.
+# What is found by digits is put in order by comparing each with each, which grows with the square.
 MOST = 1 << 14
 MOST_COMPARED = 1 << 29  # by all rows
+# Numbers of all rows that are sorted sooner than the k-th is found by its digits, by the models of
+# renoir and phoenix, whatever k is (benchmarks/schedules.md).
+MOST_SORTED = 1 << 16
 
 
-def top_k_by_rank(mod: tvm.IRModule) -> tvm.IRModule:
-    """``main`` with the k largest or smallest of rows found by ranks."""
+def top_k_of_rows(mod: tvm.IRModule) -> tvm.IRModule:
+    """``main`` with kernels of our own for the k largest or smallest of rows."""
     return rewritten(mod, _TopK(mod))
 
 
@@ -40,47 +44,48 @@ class _TopK(relax.PyExprMutator):
         if shape is None or dtype not in (*WHOLE, *FLOATS) or not math.prod(shape):
             return call
         axis = int(call.attrs.axis) % len(shape)
-        count = shape[axis]
-        rows = math.prod(shape) // count
-        if not 0 < k <= count:
-            return call
-        long = count > MOST or rows * count**2 > MOST_COMPARED
-        grouped = in_group.fits(count, k)
-        if long and not grouped and k > 1 and (k > MOST or rows * k**2 > MOST_COMPARED):
+        if not 0 < k <= shape[axis]:
             return call
         emit, te = self.builder_.emit, self.builder_.emit_te
         row, whole = in_rows(x, shape, axis, emit)
         largest, kind = bool(call.attrs.largest), str(call.attrs.ret_type)
-        if grouped and k > 1:
+        if k > 1 and in_group.fits(shape[axis], k):
             hint = "topk_in_group"
             both = te(in_group.top_k_in_group, row, k, largest, primfunc_name_hint=hint)
             values, places = (emit(relax.TupleGetItem(both, i)) for i in range(2))
         else:
-            places = self._places(row, k, largest, long)
+            places = self._places(row, k, largest)
             values = te(gathered, row, places, primfunc_name_hint="topk_values")
         places = emit(relax.op.astype(whole(places), str(call.attrs.dtype)))
         results = {"values": [whole(values)], "indices": [places]}
         found = results.get(kind) or [*results["values"], *results["indices"]]
         return relax.Tuple(found) if kind == "both" else found[0]
 
-    def _places(self, row: Any, k: int, largest: bool, long: bool) -> Any:
+    def _places(self, row: Any, k: int, largest: bool) -> Any:
         """Where the k largest or smallest of each row are, in order."""
-        emit, te = self.builder_.emit, self.builder_.emit_te
         if k == 1:
-            # Keys of the smallest count down: TVM would compare their sum with 0, which overflows.
-            place = call_of_places(
-                self.builder_,
-                lambda x: arg_reduce(keys_of(x, True), 1, keepdims=True, largest=largest),
-                row,
-                "topk_first",
-            )
-            return emit(relax.op.astype(emit(place), "int32"))
-        keys = te(keys_of, row, largest, primfunc_name_hint="topk_keys")
-        return self._by_digits(keys, k) if long else self._by_ranks(keys, k)
+            return self._first(row, largest)
+        rows, count = (int(size) for size in row.ty.shape)
+        keys = self.builder_.emit_te(keys_of, row, largest, primfunc_name_hint="topk_keys")
+        many = k > MOST or rows * k**2 > MOST_COMPARED
+        if many or rows * count <= MOST_SORTED:
+            return self._by_sort(keys, k, str(row.ty.dtype))
+        return self._by_digits(keys, k)
 
-    def _by_ranks(self, keys: Any, k: int) -> Any:
-        ranks = self.builder_.emit_te(ranks_of, keys, primfunc_name_hint="topk_ranks")
-        return self.builder_.emit_te(places_of, ranks, k, primfunc_name_hint="topk_places")
+    def _first(self, row: Any, largest: bool) -> Any:
+        # Keys of the smallest count down: TVM would compare their sum with 0, which overflows.
+        place = call_of_places(
+            self.builder_,
+            lambda x: arg_reduce(keys_of(x, True), 1, keepdims=True, largest=largest),
+            row,
+            "topk_first",
+        )
+        return self.builder_.emit(relax.op.astype(self.builder_.emit(place), "int32"))
+
+    def _by_sort(self, keys: Any, k: int, dtype: str) -> Any:
+        bits = self.builder_.emit_te(descending, keys, dtype, primfunc_name_hint="topk_bits")
+        _, order = sorted_rows(self.builder_, bits, BITS[dtype])
+        return self.builder_.emit(relax.op.strided_slice(order, [1], [0], [k]))
 
     def _by_digits(self, keys: Any, k: int) -> Any:
         def te(function: Any, *given: Any) -> Any:
@@ -97,5 +102,5 @@ class _TopK(relax.PyExprMutator):
             for i in range(2)
         ]  # fmt: skip
         places = te(digits.places_by_digits, keys, state, *before, k)
-        order = self._by_ranks(te(gathered, keys, places), k)
-        return te(gathered, places, order)
+        ranks = te(ranks_of, te(gathered, keys, places))
+        return te(gathered, places, te(places_of, ranks, k))

@@ -1,0 +1,33 @@
+"""Stable sorts of rows on a GPU, by kernels of our own (topi/radix_sort.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from ...topi import radix_sort
+
+
+def sorted_rows(builder: tvm.relax.BlockBuilder, keys: Any, bits: int) -> tuple[Any, Any]:
+    """Rows in ascending order: the keys, and int32 where in its row each was. Of equal ones the
+    first comes first.
+
+    keys: uint32 (rows, n). bits: by how many of a key, its lowest ones, they are sorted.
+    """
+
+    def te(function: Any, *given: Any) -> Any:
+        return builder.emit_te(function, *given, primfunc_name_hint=f"sort_{function.__name__}")
+
+    def both(pair: Any) -> tuple[Any, Any]:
+        return tuple(builder.emit(relax.TupleGetItem(pair, i)) for i in range(2))
+
+    if int(keys.ty.shape[1]) <= radix_sort.BLOCK:
+        return both(te(radix_sort.sorted_in_block, keys, bits))
+    places: list[Any] = []
+    for number in range(radix_sort.passes_of(bits)):
+        counts = te(radix_sort.counts_of_digits, keys, number)
+        keys, where = both(te(radix_sort.sorted_by_digit, keys, counts, number, places))
+        places = [where]
+    return keys, places[0]
