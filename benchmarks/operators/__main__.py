@@ -1,7 +1,7 @@
 """Times single operators at the sizes that networks have, the worst beside its floor first.
 
     python -m benchmarks.operators --device renoir --precision fp16
-    python -m benchmarks.operators --target 'vulkan(0)' --jobs 8 --json operators.json
+    python -m benchmarks.operators --target vulkan --jobs 8 --json operators.json
     python -m benchmarks.operators --device tgl --only scatter --compare before.json
 
 With --device by the model of a GPU that is not here (benchmarks.static has more of it), else on the
@@ -77,7 +77,7 @@ def read(path: Path) -> list[Row]:
 @click.option(
     "--device", type=click.Choice(tuple(machines.MODELLED)), help="Model a GPU that is not here."
 )
-@click.option("--target", help="Time a device that is here, such as 'vulkan(0)' or llvm.")
+@click.option("--target", help="Time a device that is here, such as vulkan or llvm.")
 @click.option(
     "--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True,
     help="As of 'tvm-vision compile'.",

@@ -253,6 +253,10 @@ def _scatters(network: Compilation) -> None:
     network.module = scatters_as_gathers(network.module, on_gpu=network.on_gpu)
 
 
+def _top_k(network: Compilation) -> None:
+    network.module = top_k_of_rows(network.module, network.limits.device.units.count)
+
+
 def _scans(network: Compilation) -> None:
     network.module = scans_by_rows(network.module, network.limits.threads)
 
@@ -432,7 +436,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("norms_in_steps", RELAX, _norms_in_steps),
     Phase("sums_in_steps", RELAX, _sums_in_steps, 3, lambda n: n.on_gpu),
     Phase("scatters_as_gathers", RELAX, _scatters),
-    Phase("top_k_of_rows", RELAX, _relax_on(top_k_of_rows), 0, lambda n: n.on_gpu),
+    Phase("top_k_of_rows", RELAX, _top_k, 0, lambda n: n.on_gpu),
     Phase("scans_by_rows", RELAX, _scans, 0, lambda n: n.on_gpu),
     Phase("pools_before_concats", RELAX, _relax_on(pools_before_concats), 3,
           lambda n: n.on_new_gpu),

@@ -161,13 +161,15 @@ class _Pixels:
         self, low: Any, high: Any, bins: int, number: Any, pixels: int, scale: float
     ) -> None:
         self.first, self.count = local("int32"), local("int32")
+        begin, size = local("int32"), local("int32")
         start, end = (_rounded(each * _float(scale)) for each in (low, high))
-        size = tirx.max(end - start + _float(1), _float(1)) / _float(bins)
-        at = number.astype("float32")
-        places = (tirx.floor(at * size) + start, tirx.ceil((at + _float(1)) * size) + start)
-        begin, stop = (_index(each, pixels) for each in places)
-        self.first[0] = begin
-        self.count[0] = tirx.max(stop - self.first[0], 0)
+        begin[0] = tirx.max(tirx.min(start, _float(MOST)), _float(-MOST)).astype("int32")
+        size[0] = tirx.max(_index(end - start + _float(1), MOST // bins), 1)
+        # In whole numbers, as the quotients of a GPU may be just below one that is whole.
+        first = begin[0] + tirx.floordiv(number * size[0], bins)
+        stop = begin[0] + tirx.floordiv((number + 1) * size[0] + (bins - 1), bins)
+        self.first[0] = _bounded(first, 0, pixels)
+        self.count[0] = tirx.max(_bounded(stop, 0, pixels) - self.first[0], 0)
 
 
 class _Samples:
@@ -191,7 +193,12 @@ class _Samples:
         if form.samples:
             self.all[0] = T.int32(form.samples)
         else:
-            self.all[0] = _index(tirx.ceil(self._size[0]), MOST)
+            # A quotient of a GPU may be just above one that is whole.
+            near = local("float32")
+            near[0] = tirx.ceil(self._size[0])
+            exact = size if form.is_shifted else tirx.max(size, _float(1))
+            less = tirx.Select((near[0] - _float(1)) * _float(bins) >= exact, _float(1), _float(0))
+            self.all[0] = _index(near[0] - less, MOST)
         self._step[0] = self._size[0] / tirx.max(self.all[0], 1).astype("float32")
         if form.samples:
             self.first[0], self.count[0] = T.int32(0), self.all[0]

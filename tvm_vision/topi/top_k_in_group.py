@@ -174,9 +174,8 @@ class _Totals:
         return [low, totals[0][0] >> T.int32(HALF), totals[1][0]]
 
     def _add(self, buffer: Any, first: Any, count: int) -> None:
-        self._own[0] = T.int32(0)
-        with T.serial(0, count) as i:
-            self._own[0] = self._own[0] + buffer[first + i.astype("int32")]
+        # Written out, so that no load waits for the one before it.
+        self._own[0] = sum((buffer[first + i] for i in range(1, count)), start=buffer[first])
 
 
 def _count(conditions: Any) -> Any:

@@ -26,15 +26,25 @@ MOST_COMPARED = 1 << 29  # by all rows
 # Numbers of all rows that are sorted sooner than the k-th is found by its digits, by the models of
 # renoir and phoenix, whatever k is (benchmarks/schedules.md).
 MOST_SORTED = 1 << 16
+# So few comparisons a unit are done sooner by all units than what one workgroup does in turn, where
+# there are many units.
+RANKED, MANY_UNITS = 1 << 17, 64
 
 
-def top_k_of_rows(mod: tvm.IRModule) -> tvm.IRModule:
-    """``main`` with kernels of our own for the k largest or smallest of rows."""
-    return rewritten(mod, _TopK(mod))
+def top_k_of_rows(mod: tvm.IRModule, units: int) -> tvm.IRModule:
+    """``main`` with kernels of our own for the k largest or smallest of rows.
+
+    units: of the GPU, which compare at once.
+    """
+    return rewritten(mod, _TopK(mod, units))
 
 
 @relax.expr_functor.mutator
 class _TopK(relax.PyExprMutator):
+    def __init__(self, mod: tvm.IRModule, units: int) -> None:
+        super().__init__(mod)
+        self._most_ranked = RANKED * units if units >= MANY_UNITS else 0
+
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
         if operator_of(call) != "relax.topk":
@@ -49,7 +59,8 @@ class _TopK(relax.PyExprMutator):
         emit, te = self.builder_.emit, self.builder_.emit_te
         row, whole = in_rows(x, shape, axis, emit)
         largest, kind = bool(call.attrs.largest), str(call.attrs.ret_type)
-        if k > 1 and in_group.fits(shape[axis], k):
+        rows, count = (int(size) for size in row.ty.shape)
+        if k > 1 and in_group.fits(count, k) and rows * count**2 > self._most_ranked:
             hint = "topk_in_group"
             both = te(in_group.top_k_in_group, row, k, largest, primfunc_name_hint=hint)
             values, places = (emit(relax.TupleGetItem(both, i)) for i in range(2))
@@ -67,6 +78,8 @@ class _TopK(relax.PyExprMutator):
             return self._first(row, largest)
         rows, count = (int(size) for size in row.ty.shape)
         keys = self.builder_.emit_te(keys_of, row, largest, primfunc_name_hint="topk_keys")
+        if rows * count**2 <= self._most_ranked:
+            return self._by_ranks(keys, k)
         many = k > MOST or rows * k**2 > MOST_COMPARED
         if many or rows * count <= MOST_SORTED:
             return self._by_sort(keys, k, str(row.ty.dtype))
@@ -102,5 +115,8 @@ class _TopK(relax.PyExprMutator):
             for i in range(2)
         ]  # fmt: skip
         places = te(digits.places_by_digits, keys, state, *before, k)
-        ranks = te(ranks_of, te(gathered, keys, places))
-        return te(gathered, places, te(places_of, ranks, k))
+        return te(gathered, places, self._by_ranks(te(gathered, keys, places), k))
+
+    def _by_ranks(self, keys: Any, k: int) -> Any:
+        ranks = self.builder_.emit_te(ranks_of, keys, primfunc_name_hint="topk_ranks")
+        return self.builder_.emit_te(places_of, ranks, k, primfunc_name_hint="topk_places")
