@@ -20,8 +20,8 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 | elementwise | elementwise.ElementwiseShape | no sum |
 | direct_conv | cost.direct_conv.DirectConvTile | windows of fp16 or int8, on such matrices |
 | coopmat_gemm | cost.coopmat_gemm.CoopmatTile | products of the same, on cooperative matrices |
+| window_rows | window_rows.WindowRowShape | large windows by channel, windows with few results |
 | contraction | cost.gemm_tile.GemmTile | sums of products; of bytes by dot products of four |
-| window_rows | window_rows.WindowRowShape | large windows of each channel by itself |
 | reduction | reduction.RowShape | long sums with few results |
 | window | window.WindowShape | short sums, one thread each |
 | trace | trace.TraceSteps | what TVM's MetaSchedule found; in records alone |

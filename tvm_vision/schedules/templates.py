@@ -183,18 +183,18 @@ TEMPLATES: dict[str, Template] = {
             takes=coopmat_gemm_cost.takes,
         ),
         Template(
-            "contraction",
-            GemmTile,
-            contraction.shape_of,
-            gemm_cost.candidates,
-            contraction.schedule_contraction,
-        ),
-        Template(
             "window_rows",
             window_rows.WindowRowShape,
             window_rows.shape_of,
             window_rows.candidates,
             window_rows.schedule_window_rows,
+        ),
+        Template(
+            "contraction",
+            GemmTile,
+            contraction.shape_of,
+            gemm_cost.candidates,
+            contraction.schedule_contraction,
         ),
         Template(
             "reduction",

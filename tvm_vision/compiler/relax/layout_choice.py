@@ -37,6 +37,7 @@ TURNS_SAVED = 8  # turns of axes fewer, where products have channels last in the
 # Of float32 on an H200: a tenth of what ResNet-50 takes, which channels last cost it at the most.
 DENSE_LOSES = 20e-9
 TURNS_PAY = 6  # convolutions that gain what a change of layout costs
+FEW_RESULTS = 4  # of a convolution, most of a matrix of which would be padding
 FEW = 8  # convolutions, with less of which a network is mostly something else
 DENSE_PAYS = 1.25  # most convolutions for each dense one
 
@@ -120,7 +121,9 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bo
     if not measured and _saves_turns(mod, transposed, measured):
         return True
     if not measured or len(convolutions) < FEW:
-        count = sum(int(call.attrs.groups) == 1 and _rows(call) > 1 for call in convolutions)
+        of_rows = [c for c in convolutions if int(c.attrs.groups) == 1 and _rows(c) > 1]
+        # With channels first these have a kernel of their own (schedules/gpu/window_rows.py).
+        count = len(of_rows) - (0 if measured else sum(map(_makes_few, of_rows)))
         return TURNS_PAY * within <= len(convolutions) <= DENSE_PAYS * count
     # Two convolutions of one pixel each: to few channels, and back to all.
     gates = sum(math.prod(_sizes(call)[1:-1]) == 1 for call in convolutions) // 2
@@ -136,6 +139,12 @@ def microseconds_gained(dense: int, grouped: int, gates: int, turns: int) -> flo
 
 def _sizes(value: relax.Expr) -> list[int]:
     return [int(size) for size in value.ty.shape]
+
+
+def _makes_few(call: relax.Call) -> bool:
+    """Whether a convolution by windows gives few results of all channels of a pixel."""
+    window = _sizes(call.args[1])
+    return math.prod(window[:-2]) > 1 and window[-1] <= FEW_RESULTS
 
 
 def _rows(call: relax.Call) -> int:

@@ -1,10 +1,11 @@
-"""Large windows over each channel by itself: pieces of rows in registers, their image in shared
-memory.
+"""Windows that few results are made of: pieces of rows in registers, their image in shared memory.
 
-A workgroup computes some rows of one channel or of several, and a thread neighbouring places of one
-row. For each row of the window it takes what all of them read once, from a tile without
-conditions; each weight is read once for all of them, and where the workgroup has one channel, once
-for all threads.
+Large windows over each channel by itself, and sums over all channels with few results a pixel, as
+the last layers of networks that make images have them. A workgroup computes a part of the rows of
+one plane, or several planes, and a thread neighbouring places of one row, all results of them. For
+each row of the window it takes what all of them read once, from a tile without conditions; each
+weight is read once for all of them, and where the workgroup has the same for all planes, once for
+all threads. Of several channels a few are in shared memory at a time.
 """
 
 from __future__ import annotations
@@ -27,15 +28,22 @@ from ..common import (
     is_reduction,
     kinds_of,
     product,
+    up,
 )
 from .window import MOST_UNROLLED
 
 MOST_VALUES = 64  # of a row that a thread holds
+MOST_RESULTS = 4  # of a pixel, of sums over channels
+MOST_SUMS = 32  # of a thread
+MOST_CHANNELS = 8  # in shared memory
 MOST_PRODUCTS = 512  # that are written out
 # What takes how long, in multiply-adds of a thread: words from shared memory, which four SIMDs
 # have together, and from the cache; a value on its way into the tile with its condition.
 SHARED_WORD, CACHED_WORD, FETCH = 2.0, 4.0, 12.0
-AT_ONCE = 8  # values that a thread fetches before it stores one
+# Of a thread, where there are several tiles: what says whether each is a pixel stays in registers.
+MOST_HELD = 10
+MOST_TURNS, AT_ONCE = 32, 8  # values that a thread fetches, written out: all of them, or so many
+BARRIERS = 160.0  # and both waits for the others of a workgroup, at each tile
 ENOUGH_WAVES = 8  # of a unit: two of a SIMD take turns
 
 
@@ -44,16 +52,25 @@ class WindowRowShape:
     """How the outputs are spread.
 
     Attributes:
-        planes: channels of a workgroup.
-        rows: of each channel in a workgroup.
+        planes: of a workgroup.
+        rows: of each plane in a workgroup.
         along: neighbouring places of one thread.
         part: weights of a row whose values a thread holds at once.
+        strips: threads of a workgroup along a row.
+        channels: whose pixels are in shared memory at once.
     """
 
     planes: int
     rows: int
     along: int
     part: int
+    strips: int
+    channels: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Of a workgroup."""
+        return self.planes * self.rows * self.strips
 
 
 @dataclass(frozen=True)
@@ -61,11 +78,13 @@ class WindowRows:
     """What is summed.
 
     Attributes:
-        planes, rows, width: of the result.
+        planes, rows, width: of the result; planes are read each from its own.
         window: weights of each sum, those along a row last.
-        step, spread: pixels from one place to the next, and from one weight to the next.
-        strides, spreads: the same from row to row.
+        step, spread: pixels from one place to the next, and from one weight to the next, down and
+            along a row.
         bytes: of a pixel.
+        results: of the same pixels.
+        channels: that are summed up.
     """
 
     planes: int
@@ -75,6 +94,8 @@ class WindowRows:
     step: tuple[int, int]
     spread: tuple[int, int]
     bytes: int
+    results: int = 1
+    channels: int = 1
 
     def reach(self, axis: int, places: int, weights: int) -> int:
         """Pixels that so many neighbouring places read with so many weights."""
@@ -85,16 +106,26 @@ def shape_of(schedule: Schedule) -> WindowRows:
     """The sum of a kernel; spoils the schedule.
 
     Raises:
-        NotThisKind: no sum over a window of each channel that is too large to be written out.
+        NotThisKind: no sum over windows that is too large to be written out, or one with many
+            results of the same pixels.
     """
     sums = [block for block in blocks_of(schedule) if is_reduction(schedule, block)]
     if len(sums) != 1:
         raise NotThisKind("has no sum, or several")
-    return _form(schedule, sums[0])[0]
+    return _form(schedule, sums[0]).window
 
 
-def _form(schedule: Schedule, block: Any) -> tuple[WindowRows, int]:
-    """What is summed, and which tensor that is read is the image."""
+@dataclass(frozen=True)
+class _Form:
+    """What is summed, which tensor that is read is the image, and which axes of the result are of
+    the same pixels."""
+
+    window: WindowRows
+    image: int
+    results: tuple[int, ...]
+
+
+def _form(schedule: Schedule, block: Any) -> _Form:
     body = schedule.get(block)
     extents, kinds = extents_of(schedule, block), kinds_of(schedule, block)
     axes = [(axis.var, e) for axis, e in zip(body.iter_vars, extents, strict=True)]
@@ -103,8 +134,8 @@ def _form(schedule: Schedule, block: Any) -> tuple[WindowRows, int]:
     terms = product(extent for _, extent in summed)
     if len(places) < 3 or len(summed) < 2 or kinds.strip("S").strip("R"):
         raise NotThisKind("is no window of images")
-    if terms <= MOST_UNROLLED or product(e for _, e in summed[:-2]) > 1 or summed[-1][1] == 1:
-        raise NotThisKind("is no large window of each channel")
+    if terms <= MOST_UNROLLED or summed[-1][1] == 1 or sum(e > 1 for _, e in summed[:-2]) > 1:
+        raise NotThisKind("is no large window, or one of more than two axes")
     analyzer = sym.Analyzer()
     for number, region in enumerate(body.reads):
         steps = [
@@ -115,13 +146,35 @@ def _form(schedule: Schedule, block: Any) -> tuple[WindowRows, int]:
             continue
         (down, aside), (over, step), (tall, wide), (high, spread) = steps
         if (aside, over, wide, high) == (0, 0, 0, 0) and min(down, step, tall, spread) > 0:
+            outer = [place for place, _ in places[:-2]]
+            own = [n for n, place in enumerate(outer) if not _reads(region, place)]
+            results = product(places[n][1] for n in own)
+            channels = product(e for _, e in summed[:-2])
+            others = [each for each in body.reads if not each.source.same_as(region.source)]
+            grouped = any(
+                _reads(each, place) and extent > 1
+                for n, (place, extent) in enumerate(places[:-2])
+                for each in others
+                if n not in own
+            )
+            if results > MOST_RESULTS or (channels > 1 and grouped):
+                raise NotThisKind("has many results of the same pixels, or sums of groups")
             size = tvm_ffi.dtype(str(region.source.ty.dtype.dtype)).itemsize
-            rows = WindowRows(
-                product(e for _, e in places[:-2]), places[-2][1], places[-1][1],
-                (summed[-2][1], summed[-1][1]), (down, step), (tall, spread), size,
+            window = WindowRows(
+                product(e for _, e in places[:-2]) // results, places[-2][1], places[-1][1],
+                (summed[-2][1], summed[-1][1]), (down, step), (tall, spread), size, results,
+                channels,
             )  # fmt: skip
-            return rows, number
+            return _Form(window, number, tuple(own))
     raise NotThisKind("is no window of images")
+
+
+def _reads(region: Any, variable: Any) -> bool:
+    """Whether where a tensor is read depends on a variable."""
+    found: list[Any] = []
+    for each in region.region:
+        tvm_ffi.structural_walk(each.min, (Var, found.append))
+    return any(variable.same_as(each) for each in found)
 
 
 def _slope(index: Any, variable: Any, analyzer: Any) -> Any:
@@ -135,39 +188,61 @@ def _slope(index: Any, variable: Any, analyzer: Any) -> Any:
 
 def candidates(window: WindowRows, limits: TargetLimits) -> list[WindowRowShape]:
     """Every way to spread the outputs that the limits allow, the likeliest first; none for devices
-    that kernels were timed on, which keep what they have."""
-    if limits.device.measured:
+    that kernels were timed on, which keep what they have, nor of sums over channels at so few
+    places that each needs several threads."""
+    summed = window.channels * window.results > 1
+    places = window.planes * window.rows * window.width
+    if limits.device.measured or (summed and places < limits.device.enough.rows):
         return []
-    height, width = window.window
+    width = window.window[1]
     part = next((n for n in _divisors(width)[::-1] if n <= MOST_VALUES // 2), 1)
+    rows_of, channels_of = _divisors(window.rows), _divisors(window.channels)
     found = []
-    for along, rows in itertools.product(_divisors(window.width), _divisors(window.rows)):
-        strips = rows * (window.width // along)
-        values = window.reach(1, along, part)
-        if strips > limits.threads or values > MOST_VALUES or part * along > MOST_PRODUCTS:
+    for along in _divisors(window.width):
+        each = along * window.results
+        if window.reach(1, along, part) > MOST_VALUES or part * each > MOST_PRODUCTS:
             continue
-        pixels = window.reach(0, rows, height) * window.reach(1, window.width, width)
-        for planes in _divisors(window.planes) if rows == window.rows else [1]:
-            threads, tile = planes * strips, planes * pixels * window.bytes
-            if limits.wave // 2 <= threads <= limits.threads and tile <= limits.shared_bytes:
-                found.append(WindowRowShape(planes, rows, along, part))
+        if summed and each > MOST_SUMS:
+            continue
+        whole = window.width // along
+        for rows, strips in itertools.product(rows_of, _divisors(whole)):
+            if rows * strips > limits.threads:
+                continue
+            apart = summed or (rows, strips) != (window.rows, whole)
+            for planes, channels in itertools.product(
+                [1] if apart else _divisors(window.planes),
+                [n for n in channels_of if n <= MOST_CHANNELS],
+            ):
+                shape = WindowRowShape(planes, rows, along, part, strips, channels)
+                threads, tile = shape.threads, _pixels(window, shape) * window.bytes
+                turns = up(_pixels(window, shape), threads)
+                if summed and turns > MOST_HELD:
+                    continue
+                if limits.wave // 2 <= threads <= limits.threads and tile <= limits.shared_bytes:
+                    found.append(shape)
     return sorted(found, key=lambda shape: (_cost(window, shape, limits), shape.along))
 
 
+def _pixels(window: WindowRows, shape: WindowRowShape) -> int:
+    """In shared memory at once."""
+    places = shape.strips * shape.along
+    tile = window.reach(0, shape.rows, window.window[0]) * window.reach(1, places, window.window[1])
+    return shape.planes * shape.channels * tile
+
+
 def _cost(window: WindowRows, shape: WindowRowShape, limits: TargetLimits) -> float:
-    """Of an output, in multiply-adds of a thread."""
+    """Of a unit, for each channel, in multiply-adds of a wave."""
     height, width = window.window
-    threads = shape.planes * shape.rows * (window.width // shape.along)
-    pixels = window.reach(0, shape.rows, height) * window.reach(1, window.width, width)
-    tile = shape.planes * pixels
+    threads, tile, units = shape.threads, _pixels(window, shape), limits.device.units
     values = window.reach(1, shape.along, shape.part)
     weights = 0 if shape.planes == 1 else CACHED_WORD * shape.part
-    row = shape.part * shape.along + SHARED_WORD * values + weights
-    thread = height * (width // shape.part) * row + FETCH * tile / threads
-    waves = -(-threads // limits.wave)
-    at_once = waves * (limits.device.units.shared_bytes // (tile * window.bytes))
-    idle = waves * limits.wave / threads * max(1.0, ENOUGH_WAVES / at_once)
-    return thread * idle / shape.along
+    row = shape.part * shape.along * window.results + SHARED_WORD * values + weights
+    fetched = FETCH * tile / threads + (BARRIERS if window.channels > 1 else 0)
+    thread = height * (width // shape.part) * row + fetched / shape.channels
+    waves = up(threads, limits.wave)
+    groups = up(window.planes * window.rows * window.width // (threads * shape.along), units.count)
+    at_once = waves * min(units.shared_bytes // (tile * window.bytes), groups)
+    return groups * waves * thread * max(1.0, ENOUGH_WAVES / at_once)
 
 
 def _divisors(number: int) -> list[int]:
@@ -177,7 +252,7 @@ def _divisors(number: int) -> list[int]:
 def schedule_window_rows(
     schedule: Schedule, limits: TargetLimits, shape: WindowRowShape | None = None
 ) -> None:
-    """Schedules a sum over windows of each channel.
+    """Schedules a sum over windows that few results are made of.
 
     Args:
         shape: how to spread the outputs; None chooses.
@@ -188,11 +263,11 @@ def schedule_window_rows(
     sums = [block for block in blocks_of(schedule) if is_reduction(schedule, block)]
     if len(sums) != 1:
         raise NotThisKind("has no sum, or several")
-    window, image = _form(schedule, sums[0])
-    shape = shape or next(iter(candidates(window, limits)), None)
+    form = _form(schedule, sums[0])
+    shape = shape or next(iter(candidates(form.window, limits)), None)
     if shape is None:
         raise NotThisKind("fits no workgroup")
-    source = schedule.get(sums[0]).reads[image].source
+    source = schedule.get(sums[0]).reads[form.image].source
     makers = [
         block
         for block in schedule.get_producers(sums[0])
@@ -210,15 +285,14 @@ def schedule_window_rows(
         tile = makers[0]
         schedule.set_scope(tile, 0, "shared")
     else:
-        tile = schedule.cache_read(anchor, image, "shared")
-    held = schedule.cache_read(anchor, image, "local")
-    group, thread, part = _bind(schedule, anchor, shape)
-    threads = shape.planes * shape.rows * (window.width // shape.along)
+        tile = schedule.cache_read(anchor, form.image, "shared")
+    held = schedule.cache_read(anchor, form.image, "local")
+    thread, step, part = _bind(schedule, anchor, shape, form.results)
     schedule.compute_at(held, part, preserve_unit_loops=True)
     for loop in _within(schedule, held, part):
         schedule.unroll(loop)
-    schedule.compute_at(tile, group, preserve_unit_loops=True)
-    _fetch(schedule, tile, group, threads)
+    schedule.compute_at(tile, step, preserve_unit_loops=True)
+    _fetch(schedule, tile, step, shape.threads)
     schedule.set_scope(anchor, 0, "local")
     schedule.reverse_compute_at(output, thread, preserve_unit_loops=True)
     for loop in _within(schedule, output, thread):
@@ -226,29 +300,42 @@ def schedule_window_rows(
     schedule.decompose_reduction(anchor, _within(schedule, anchor, thread)[0])
 
 
-def _bind(schedule: Schedule, block: Any, shape: WindowRowShape) -> tuple[Any, Any, Any]:
-    """The loops over workgroups, threads, and parts of rows of the window."""
+def _bind(
+    schedule: Schedule, block: Any, shape: WindowRowShape, results: tuple[int, ...]
+) -> tuple[Any, Any, Any]:
+    """The loops over threads, tiles, and parts of rows of the window."""
     kinds, loops = kinds_of(schedule, block), schedule.get_loops(block)
     places = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "S"]
     summed = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "R"]
-    outer, planes = schedule.split(schedule.fuse(*places[:-2]), [None, shape.planes])
+    same = [places[n] for n in results]
+    apart = [place for n, place in enumerate(places[:-2]) if n not in results]
+    first = schedule.fuse(*apart) if apart else schedule.add_unit_loop(loops[0])
+    outer, planes = schedule.split(first, [None, shape.planes])
     above, rows = schedule.split(places[-2], [None, shape.rows])
-    strips, own = schedule.split(places[-1], [None, shape.along])
+    before, strips, own = schedule.split(places[-1], [None, shape.strips, shape.along])
     part, weights = schedule.split(summed[-1], [None, shape.part])
-    schedule.reorder(outer, above, planes, rows, strips, *summed[:-1], part, weights, own)
-    group, thread = schedule.fuse(outer, above), schedule.fuse(planes, rows, strips)
-    schedule.bind(group, "blockIdx.x")
+    tiles = schedule.fuse(*summed[:-2]) if summed[:-2] else schedule.add_unit_loop(summed[-2])
+    step, channels = schedule.split(tiles, [None, shape.channels])
+    schedule.reorder(
+        outer, above, before, planes, rows, strips,
+        step, channels, summed[-2], part, weights, *same, own,
+    )  # fmt: skip
+    schedule.bind(schedule.fuse(outer, above, before), "blockIdx.x")
+    thread = schedule.fuse(planes, rows, strips)
     schedule.bind(thread, "threadIdx.x")
-    schedule.unroll(weights)
-    schedule.unroll(own)
-    return group, thread, part
+    for loop in (weights, *same, own):
+        schedule.unroll(loop)
+    return thread, step, part
 
 
-def _fetch(schedule: Schedule, tile: Any, group: Any, threads: int) -> None:
-    """All threads fetch the tile, neighbours what lies side by side."""
-    pixels = schedule.fuse(*_within(schedule, tile, group))
-    _, together, thread = schedule.split(pixels, [None, AT_ONCE, threads])
-    schedule.unroll(together)
+def _fetch(schedule: Schedule, tile: Any, step: Any, threads: int) -> None:
+    """All threads fetch the tile, neighbours what lies side by side. Where all turns are written
+    out, none but the last needs a condition for where the tile ends."""
+    pixels = schedule.fuse(*_within(schedule, tile, step))
+    turns = up(int(schedule.get(pixels).extent), threads)
+    together = turns if turns <= MOST_TURNS else AT_ONCE
+    _, turn, thread = schedule.split(pixels, [None, together, threads])
+    schedule.unroll(turn)
     schedule.bind(thread, "threadIdx.x")
 
 
