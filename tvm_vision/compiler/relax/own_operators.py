@@ -13,6 +13,7 @@ import tvm
 from tvm import relax
 from tvm.target import Target
 
+from ...topi.deformed_taps import TapForm, deformed_taps
 from ...topi.regions import RegionForm, regions
 from ...topi.suppression import suppression
 from ..tir.cast_buffers import LOADS_AND_STORES
@@ -37,7 +38,19 @@ def _regions(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     )
 
 
+def _deformed_taps(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    form = TapForm.from_json(str(call.args[0].global_symbol).partition(" ")[2])
+    on_gpu = "gpu" in Target.current().keys
+    return builder.call_te(
+        lambda data, *given: deformed_taps(data, list(given), form, on_gpu),
+        *call.args[1].fields,
+        primfunc_name_hint="deformed_taps",
+        primfunc_attrs={LOADS_AND_STORES: True},  # where is read stays float32
+    )
+
+
 OPERATORS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
+    "tvm_vision.deformed_taps": _deformed_taps,
     "tvm_vision.recurrence": recurrent_kernel,
     "tvm_vision.regions": _regions,
     "tvm_vision.suppression": _suppression,

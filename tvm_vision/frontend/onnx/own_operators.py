@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 from tvm import relax, te, tirx, topi
 
+from ...topi.deformed_taps import TapForm
 from ...topi.recurrence.form import RecurrentForm
 from ...topi.regions import POOL, RegionForm
 from .graph import Unsupported
@@ -17,6 +18,8 @@ from .graph import Unsupported
 ROUNDED = "RoundedTo"
 # A recurrent layer of which all steps are one operator.
 RECURRENCE = "Recurrence"
+# What a DeformConv reads.
+DEFORMED_TAPS = "DeformedTaps"
 # The bits of a fraction of float32, and the exponent of its smallest normal number.
 SINGLE_DIGITS, SINGLE_LOWEST = 23, -126
 # The same of the types that float32 is rounded to, and the largest number where it stands for those
@@ -56,6 +59,20 @@ def recurrence(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
     name = f"tvm_vision.recurrence {form.to_json()}"
     found = builder.emit(relax.op.call_dps_packed(name, tensors, types))
     return relax.Tuple([relax.TupleGetItem(found, place) for place in range(len(types))])
+
+
+def taps(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
+    """``topi.deformed_taps`` of an image, offsets and perhaps factors; its form is text."""
+    form, given = (
+        TapForm.from_json(_text(attributes["form"])),
+        [each for each in inputs if each is not None],
+    )
+    image, offsets = given[0].ty, given[1].ty
+    channels = int(image.shape[1]) * form.kernel[0] * form.kernel[1]
+    shape = (image.shape[0], channels, offsets.shape[2], offsets.shape[3])
+    name = f"tvm_vision.deformed_taps {form.to_json()}"
+    kind = relax.TensorType(shape, image.dtype.dtype)
+    return builder.emit(relax.op.call_dps_packed(name, given, kind))
 
 
 def roi_align(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
@@ -160,6 +177,7 @@ def _word(value: int) -> Any:
 OWN_CONVERTERS: dict[str, Callable[[Any, Any, Any], relax.Expr]] = {
     "BitCast": bit_cast,
     "CumProd": cumulative_product,
+    DEFORMED_TAPS: taps,
     "MaxRoiPool": max_roi_pool,
     RECURRENCE: recurrence,
     ROUNDED: rounded_to,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
+from ...topi.deformed_taps import TapForm
 from .graph import (
     GraphEditor,
     NodeBuilder,
@@ -20,6 +21,7 @@ from .graph import (
     given,
     with_attributes,
 )
+from .own_operators import DEFORMED_TAPS
 from .rewrites_types import half_in_single
 
 Nodes = Sequence[onnx.NodeProto] | None
@@ -360,49 +362,21 @@ def max_unpool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def deform_conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """A convolution whose taps are moved by offsets: the image sampled at every tap of every place,
+    """A convolution whose taps are moved by offsets: what the image has at each tap of each place,
     then a convolution of one pixel. Formulas of ONNX's DeformConv-22."""
     shape, weight = graph.shape(node.input[0]), graph.shape(node.input[1])
     if len(shape) != 4:
         raise Unsupported(f"an input of rank {len(shape)}", "use images, of rank 4")
-    (batch, channels, height, width), kernel = shape, weight[2:]
-    groups, parts = attribute(node, "group", 1), attribute(node, "offset_group", 1)
-    after, taps = graph.shape(node.input[2])[2:], math.prod(kernel)
-    steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
-    # (batch * parts, taps, 2, rows, columns): offsets along y, then along x.
-    places = steps.reshape(node.input[2], (batch * parts, taps, 2, *after))
-    places = steps("Add", places, _taps(node, kernel, after).astype(dtype))
-    places = steps("Transpose", places, perm=[0, 1, 3, 4, 2])
-    places = steps("Gather", places, np.array([1, 0], np.int64), axis=4)
-    # GridSample's pixels lie from -1 to 1, edge to edge.
-    scale = np.array([2 / width, 2 / height], dtype)
-    places = steps("Add", steps("Mul", places, scale), scale / 2 - 1)
-    places = steps.reshape(places, (batch * parts, taps * after[0], after[1], 2))
-    image = steps.reshape(node.input[0], (batch * parts, channels // parts, height, width))
-    mode = "linear" if graph.opset >= 20 else "bilinear"
-    sampled = steps("GridSample", image, places, mode=mode, padding_mode="zeros", align_corners=0)
-    sampled = steps.reshape(sampled, (batch * parts, channels // parts, taps, *after))
-    if len(node.input) > 4 and node.input[4]:
-        mask = steps.reshape(node.input[4], (batch * parts, 1, taps, *after))
-        sampled = steps("Mul", sampled, mask)
-    sampled = steps.reshape(sampled, (batch, channels * taps, *after))
-    flat = steps.reshape(node.input[1], (weight[0], weight[1] * taps, 1, 1))
+    kernel, (strides, dilations) = weight[2:], (attribute(node, name, [1, 1]) for name in STEPS)
+    pads, parts = attribute(node, "pads", [0] * 4), attribute(node, "offset_group", 1)
+    form = TapForm(kernel, strides, dilations, pads[:2], parts)
+    factors = [node.input[4]] if len(node.input) > 4 and node.input[4] else []
+    steps = NodeBuilder(graph, node)
+    taps = steps(DEFORMED_TAPS, node.input[0], node.input[2], *factors, form=form.to_json())
+    flat = steps.reshape(node.input[1], (weight[0], weight[1] * math.prod(kernel), 1, 1))
     bias = [node.input[3]] if len(node.input) > 3 and node.input[3] else []
-    return steps.finish(steps("Conv", sampled, flat, *bias, group=groups, kernel_shape=[1, 1]))
-
-
-def _taps(node: onnx.NodeProto, kernel: Sequence[int], after: Sequence[int]) -> np.ndarray:
-    """Where the taps lie without offsets, (taps, 2, rows, columns), in pixels."""
-    strides, dilations = (attribute(node, name, [1, 1]) for name in ("strides", "dilations"))
-    pads = attribute(node, "pads", [0] * 4)
-    found = np.zeros((*kernel, 2, *after))
-    for axis in range(2):
-        tap = np.arange(kernel[axis]) * dilations[axis] - pads[axis]
-        place = np.arange(after[axis]) * strides[axis]
-        tap_shape = [-1 if a == axis else 1 for a in range(4)]
-        place_shape = [-1 if a == axis + 2 else 1 for a in range(4)]
-        found[:, :, axis] = tap.reshape(tap_shape) + place.reshape(place_shape)
-    return found.reshape(-1, 2, *after)
+    groups = attribute(node, "group", 1)
+    return steps.finish(steps("Conv", taps, flat, *bias, group=groups, kernel_shape=[1, 1]))
 
 
 def pad(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
