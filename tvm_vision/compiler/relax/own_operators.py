@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.target import Target
 
 from ...topi.deformed_taps import TapForm, deformed_taps
+from ...topi.placed_max import PoolForm, placed_max
 from ...topi.regions import RegionForm, regions
 from ...topi.suppression import suppression
 from ..tir.cast_buffers import LOADS_AND_STORES
@@ -49,8 +50,20 @@ def _deformed_taps(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     )
 
 
+def _placed_max(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    form = PoolForm.from_json(str(call.args[0].global_symbol).partition(" ")[2])
+    on_gpu = "gpu" in Target.current().keys
+    return builder.call_te(
+        lambda data: placed_max(data, form, on_gpu),
+        *call.args[1].fields,
+        primfunc_name_hint="placed_max",
+        primfunc_attrs={LOADS_AND_STORES: True},
+    )
+
+
 OPERATORS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
     "tvm_vision.deformed_taps": _deformed_taps,
+    "tvm_vision.placed_max": _placed_max,
     "tvm_vision.recurrence": recurrent_kernel,
     "tvm_vision.regions": _regions,
     "tvm_vision.suppression": _suppression,

@@ -10,6 +10,7 @@ import onnx
 from tvm import relax, te, tirx, topi
 
 from ...topi.deformed_taps import TapForm
+from ...topi.placed_max import PoolForm
 from ...topi.recurrence.form import RecurrentForm
 from ...topi.regions import POOL, RegionForm
 from .graph import Unsupported
@@ -20,6 +21,8 @@ ROUNDED = "RoundedTo"
 RECURRENCE = "Recurrence"
 # What a DeformConv reads.
 DEFORMED_TAPS = "DeformedTaps"
+# The largest of windows, and where in its plane each lies.
+PLACED_MAX = "PlacedMax"
 # The bits of a fraction of float32, and the exponent of its smallest normal number.
 SINGLE_DIGITS, SINGLE_LOWEST = 23, -126
 # The same of the types that float32 is rounded to, and the largest number where it stands for those
@@ -73,6 +76,17 @@ def taps(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
     name = f"tvm_vision.deformed_taps {form.to_json()}"
     kind = relax.TensorType(shape, image.dtype.dtype)
     return builder.emit(relax.op.call_dps_packed(name, given, kind))
+
+
+def placed_max(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
+    """``topi.placed_max``, places as int64; its form is text."""
+    form, image = PoolForm.from_json(_text(attributes["form"])), inputs[0].ty
+    shape = (image.shape[0], image.shape[1], *form.after)
+    types = [relax.TensorType(shape, dtype) for dtype in (image.dtype.dtype, "int32")]
+    name = f"tvm_vision.placed_max {form.to_json()}"
+    found = builder.emit(relax.op.call_dps_packed(name, [inputs[0]], types))
+    values, places = (builder.emit(relax.TupleGetItem(found, place)) for place in (0, 1))
+    return relax.Tuple([values, builder.emit(relax.op.astype(places, "int64"))])
 
 
 def roi_align(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
@@ -179,6 +193,7 @@ OWN_CONVERTERS: dict[str, Callable[[Any, Any, Any], relax.Expr]] = {
     "CumProd": cumulative_product,
     DEFORMED_TAPS: taps,
     "MaxRoiPool": max_roi_pool,
+    PLACED_MAX: placed_max,
     RECURRENCE: recurrence,
     ROUNDED: rounded_to,
     "RoiAlign": roi_align,

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from ...topi.deformed_taps import TapForm
+from ...topi.placed_max import PoolForm
 from .graph import (
     GraphEditor,
     NodeBuilder,
@@ -21,7 +22,7 @@ from .graph import (
     given,
     with_attributes,
 )
-from .own_operators import DEFORMED_TAPS
+from .own_operators import DEFORMED_TAPS, PLACED_MAX
 from .rewrites_types import half_in_single
 
 Nodes = Sequence[onnx.NodeProto] | None
@@ -158,44 +159,28 @@ def _counts(node: onnx.NodeProto, graph: GraphEditor) -> np.ndarray:
 
 
 def max_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """MaxPool that also tells where its results came from: a comparison for each place in the
-    window. TVM has the values alone."""
+    """MaxPool that also tells where its results came from as an operator of our own: TVM has the
+    values alone."""
     check_window(node, graph)
     if len(node.output) < 2 or not node.output[1]:
         return _with_pads(node, graph)
     node = _narrowed(node, graph)
-    shape = graph.shape(node.input[0])
-    after, kernel = _windows(node, shape[2:]), attribute(node, "kernel_shape")
+    shape, kernel = graph.shape(node.input[0]), attribute(node, "kernel_shape")
     ones = [1] * len(kernel)
     strides, dilations = (attribute(node, name, ones) for name in STEPS)
-    before, behind = _pads(node, graph)
-    steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
-    least = -np.inf if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).min
-    padded = _padded(steps, node.input[0], before, behind, np.array(least, dtype))
-    flat, best, where = _places(node, shape), "", ""
-    for offset in itertools.product(*map(range, kernel)):
-        starts = [o * d for o, d in zip(offset, dilations, strict=True)]
-        ends = [a + (n - 1) * s + 1 for a, n, s in zip(starts, after, strides, strict=True)]
-        found = steps(
-            "Slice",
-            padded,
-            *(np.array(v, np.int64) for v in (starts, ends, range(2, len(shape)), strides)),
-        )
-        taken = [
-            np.clip(np.arange(n) * s + a - b, 0, size - 1)
-            for n, s, a, b, size in zip(after, strides, starts, before, shape[2:], strict=True)
-        ]
-        place = flat[np.ix_(*taken)]
-        if not best:
-            best, where = found, steps("Identity", place)
-            continue
-        larger = steps("Greater", found, best)
-        best, where = steps("Where", larger, found, best), steps("Where", larger, place, where)
+    form = PoolForm(
+        kernel, strides, dilations, _pads(node, graph)[0], _windows(node, shape[2:]),
+        bool(attribute(node, "storage_order", 0)),
+    )  # fmt: skip
+    steps = NodeBuilder(graph, node)
+    where = graph.fresh(f"{node.output[1]}/{PLACED_MAX}")
+    best = steps(PLACED_MAX, node.input[0], form=form.to_json())
+    steps.nodes[-1].output.append(where)
     # Places count through the whole tensor.
     planes = np.arange(shape[0] * shape[1], dtype=np.int64) * math.prod(shape[2:])
-    where = steps("Add", where, planes.reshape(*shape[:2], *ones))
+    total = steps("Add", where, planes.reshape(*shape[:2], *ones))
     steps.finish(best)
-    return steps.finish(where, 1)
+    return steps.finish(total, 1)
 
 
 def conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -314,26 +299,6 @@ def _pads(node: onnx.NodeProto, graph: GraphEditor) -> tuple[list[int], list[int
         before = [int((m + (rule == "SAME_LOWER")) / 2) for m in missing]
     behind = [max(c - s - b, 0) for c, s, b in zip(covered, shape, before, strict=True)]
     return before, behind
-
-
-def _padded(
-    steps: NodeBuilder, value: str, before: list[int], behind: list[int], filling: np.ndarray
-) -> str:
-    if not any(before + behind):
-        return value
-    sides = [0, 0, *before, 0, 0, *behind]
-    if steps.graph.opset < 11:
-        return steps("Pad", value, pads=sides, value=float(filling))
-    return steps("Pad", value, np.array(sides, np.int64), filling)
-
-
-def _places(node: onnx.NodeProto, shape: Sequence[int]) -> np.ndarray:
-    """The place of each element of a plane, rows or columns first."""
-    sizes = shape[2:]
-    places = np.arange(math.prod(sizes), dtype=np.int64)
-    if attribute(node, "storage_order", 0):
-        return places.reshape(sizes[::-1]).transpose()
-    return places.reshape(sizes)
 
 
 def max_unpool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
