@@ -129,6 +129,34 @@ def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
+def local_response(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
+    """LRN: numbers over a power of the mean of the squares of the channels around them; of an even
+    size a channel more behind than before."""
+    size = int(attributes["size"])
+    alpha, beta, bias = (
+        float(attributes.get(name, usual))
+        for name, usual in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))
+    )
+
+    def computed(data: te.Tensor) -> te.Tensor:
+        dtype, before, k = str(data.dtype), (size - 1) // 2, te.reduce_axis((0, size), "k")
+
+        def square(n: Any, c: Any, *at: Any) -> Any:
+            channel = c + k.var - before
+            inside = tirx.all(channel >= 0, channel < data.shape[1])
+            value = data(n, channel, *at)
+            return te.sum(tirx.if_then_else(inside, value * value, tirx.const(0, dtype)), axis=k)
+
+        def divided(*at: Any) -> Any:
+            base = tirx.const(bias, dtype) + tirx.const(alpha / size, dtype) * squares(*at)
+            return data(*at) / tirx.power(base, tirx.const(beta, dtype))
+
+        squares = te.compute(data.shape, square, name="squares")
+        return te.compute(data.shape, divided, name="local_response")
+
+    return builder.emit_te(computed, inputs[0], primfunc_name_hint="local_response")
+
+
 def cumulative_product(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
     """The products of all elements along an axis up to each one, or from each one on."""
     data, axis = inputs[0], getattr(inputs[1], "value", None)
@@ -192,6 +220,7 @@ OWN_CONVERTERS: dict[str, Callable[[Any, Any, Any], relax.Expr]] = {
     "BitCast": bit_cast,
     "CumProd": cumulative_product,
     DEFORMED_TAPS: taps,
+    "LRN": local_response,
     "MaxRoiPool": max_roi_pool,
     PLACED_MAX: placed_max,
     RECURRENCE: recurrence,
