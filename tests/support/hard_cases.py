@@ -19,7 +19,7 @@ from support.numpy_operators import sliding_windows
 from support.schedule_runs import fused
 from tvm_vision.compiler.tir.cast_buffers import narrowed
 from tvm_vision.schedules import ScheduleConfig
-from tvm_vision.schedules.cost.device_model import DISCRETE
+from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED
 from tvm_vision.schedules.cost.direct_conv import DirectConvTile
 from tvm_vision.schedules.gpu.trace import TRACE
 from tvm_vision.topi import nchwc
@@ -81,7 +81,7 @@ def _largest_number(x: Array) -> Array:
 
 
 def _depthwise(x: Array, w: Array) -> Array:
-    return np.einsum("nchwij,cij->nchw", _windows(x, 3, 0.0), w[:, 0])
+    return np.einsum("nchwij,cij->nchw", _windows(x, w.shape[-1], 0.0), w[:, 0])
 
 
 PLANE, ROWS, IMAGE = (5, 67), (6, 300), (1, 3, 9, 11)
@@ -312,6 +312,10 @@ CASES: dict[str, Case] = {
     "depthwise": _case(
         "window", lambda x, w: OP.nn.conv2d(x, w, padding=1, groups=3), (IMAGE, (3, 1, 3, 3)),
         _depthwise, 9,
+    ),
+    "large depthwise": _case(
+        "window_rows", lambda x, w: OP.nn.conv2d(x, w, padding=4, groups=3), (IMAGE, (3, 1, 9, 9)),
+        _depthwise, 81, limits={"device": INTEGRATED},
     ),
     **{
         f"winograd's {'image' if of_image else 'output'}, m = {m}": _winograd(of_image, m)

@@ -192,7 +192,7 @@ def candidates(window: WindowRows, limits: TargetLimits) -> list[WindowRowShape]
     places that each needs several threads."""
     summed = window.channels * window.results > 1
     places = window.planes * window.rows * window.width
-    if limits.device.measured or (summed and places < limits.device.enough.rows):
+    if summed and (limits.device.measured or places < limits.device.enough.rows):
         return []
     width = window.window[1]
     part = next((n for n in _divisors(width)[::-1] if n <= MOST_VALUES // 2), 1)
