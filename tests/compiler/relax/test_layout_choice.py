@@ -67,6 +67,22 @@ def test_rows_keep_their_order_where_nobody_measured(size, measured, turned):
     assert str(convolutions_of(made)[0].attrs.data_layout).endswith("C") == turned
 
 
+@pytest.mark.parametrize(("size", "turned"), [(7, True), (13, False)])
+def test_large_windows_of_each_channel_keep_their_order(size, turned):
+    """Of as many multiplications as smaller windows they lose more: rows lie in shared memory."""
+
+    def build(builder, x):
+        for seed in range(6):
+            x = builder.emit(relax.op.nn.conv2d(x, constant(seed, 512, 512, 1, 1)[0]))
+            each = constant(seed, 512, 1, size, size)[0]
+            x = builder.emit(relax.op.nn.conv2d(x, each, padding=size // 2, groups=512))
+        return x
+
+    module, _ = module_of(build, (1, 512, 14, 14))
+    made = layout_on_gpu(module, "auto", matrices=True, measured=True)
+    assert str(convolutions_of(made)[0].attrs.data_layout).endswith("C") == turned
+
+
 @pytest.mark.parametrize(("channels", "turned"), [(64, True), (4, False)])
 def test_bytes_of_dense_convolutions_pay_for_turns_within(channels, turned):
     """As in a U-Net: between its convolutions images grow by turns that have no layout."""

@@ -16,6 +16,7 @@ from tvm.target import Target
 from tvm_vision.schedules.cpu.processor import vector_lanes
 
 from ...errors import UnsupportedModelError
+from ...schedules.gpu.window import MOST_UNROLLED
 from .channels_last import channels_last, convolutions_of, transposes
 from .operators import is_int8
 from .pad_channels import pad_channels
@@ -26,6 +27,7 @@ LOGGER = logging.getLogger(__name__)
 # H100; fitted to benchmarks/results/nvidia-h100-layouts.json.
 DENSE_GAIN = 40e-9  # a multiplication of a dense convolution
 GROUPS_LOSE = 100e-9  # one of a convolution in groups, depthwise ones too
+LARGE_LOSE = 4  # times as much: large windows of each channel, the least of four on an H200
 GATE_LOSES = 2.5
 TURN_LOSES = 2.0  # a kernel that turns axes
 # Of bytes, as static models of integrated GPUs have it, which lose most (benchmarks/schedules.md):
@@ -154,9 +156,17 @@ def _rows(call: relax.Call) -> int:
 
 
 def _dense_and_grouped(convolutions: Sequence[relax.Call]) -> tuple[int, int]:
-    """Multiplications of convolutions that take all channels, and of those in groups."""
+    """Multiplications of convolutions that take all channels, and of those in groups; of large
+    windows as many as lose what these do."""
     dense = sum(_multiplications(call) for call in convolutions if int(call.attrs.groups) == 1)
-    return dense, sum(map(_multiplications, convolutions)) - dense
+    more = (LARGE_LOSE - 1) * sum(map(_multiplications, filter(_has_large_window, convolutions)))
+    return dense, sum(map(_multiplications, convolutions)) - dense + more
+
+
+def _has_large_window(call: relax.Call) -> bool:
+    """Whether with channels first it has rows in shared memory (schedules/gpu/window_rows.py)."""
+    window = math.prod(_sizes(call.args[1])[:-2])
+    return int(call.attrs.groups) == _sizes(call)[-1] and window > MOST_UNROLLED
 
 
 def _multiplications(call: relax.Call) -> int:

@@ -187,8 +187,8 @@ def _slope(index: Any, variable: Any, analyzer: Any) -> Any:
 
 
 def candidates(window: WindowRows, limits: TargetLimits) -> list[WindowRowShape]:
-    """Every way to spread the outputs that the limits allow, the likeliest first; none for devices
-    that kernels were timed on, which keep what they have, nor of sums over channels at so few
+    """Every way to spread the outputs that the limits allow, the likeliest first; none of sums over
+    channels for devices that products were timed on, which keep what they have, nor at so few
     places that each needs several threads."""
     summed = window.channels * window.results > 1
     places = window.planes * window.rows * window.width
