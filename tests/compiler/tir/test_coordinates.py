@@ -59,6 +59,8 @@ def highest(x: Any, y: Any) -> Any:
         (gathered, [False, True]),
         (element(lambda x, y: whole(tirx.round(x + 0.5))), [True, False]),
         (element(lambda x, y: tirx.Cast("int8", tirx.round(x))), [False, False]),
+        (element(lambda x, y: tirx.truncmod(x, y) + 1.0), [True, True]),
+        (element(lambda x, y: x + tirx.truncmod(y, tirx.const(0.7, "float32"))), [False, True]),
         (element(flags), [True, True]),
         (element(lambda x, y: flags(x, x)), [False, False]),  # which is NaN
         (element(lambda x, y: flags(x, tirx.const(0.0, "float32")) + y), [False, False]),

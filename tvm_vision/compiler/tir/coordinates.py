@@ -1,8 +1,9 @@
 """Which tensors hold numbers whose last digits decide: where something is read, what becomes an
-integer, what is compared for equality.
+integer, what is compared for equality, what a remainder is taken of.
 
 fp16 has 11 bits. At column 1,000 of an image they are half a pixel, of 3,000 tokens' numbers not
-all can be told apart, and of neighbours in a map of scores several become the largest.
+all can be told apart, of neighbours in a map of scores several become the largest, and what lies
+just below a multiple is one.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ def holds_coordinates(func: tirx.PrimFunc, outputs: Collection[int]) -> list[boo
     """For each parameter of ``func`` whether its numbers are such, given those at ``outputs`` are.
 
     A number is one where it is part of an index, of what is written to integers of 32 bits and
-    more, or of a comparison of two tensors for equality; also where such a number is computed from
-    it by arithmetic, or by a sum over at most four. What is summed over more is a feature.
+    more, of a remainder, or of a comparison of two tensors for equality; also where such a number
+    is computed from it by arithmetic, or by a sum over at most four. What is summed over more is a
+    feature.
     """
     stores = Stores(func)
     decisive = {func.params[place] for place in outputs}
     decisive |= {param for param in func.params if _is_wide_integer(param)}
-    decisive |= set(_read_by_indices(stores)) | set(_compared(stores))
+    decisive |= {*_read_by_indices(stores), *_compared(stores), *_divided(stores)}
     waiting = list(decisive)
     while waiting:
         buffer = waiting.pop()
@@ -52,6 +54,14 @@ def _read_by_indices(stores: Stores) -> Iterator[Any]:
     """The buffers whose numbers say where something is read or written."""
     for index in stores.indices:
         yield from stores.loaded(index)
+
+
+def _divided(stores: Stores) -> Iterator[Any]:
+    """The buffers of whose numbers remainders are taken, and what they are divided by."""
+    values = (value for pairs in stores.written.values() for value, _ in pairs)
+    for remainder in (r for value in values for r in found(value, prim.Mod)):
+        if str(remainder.ty.dtype).startswith("float"):
+            yield from (*stores.loaded(remainder.a), *stores.loaded(remainder.b))
 
 
 def _compared(stores: Stores) -> Iterator[Any]:
