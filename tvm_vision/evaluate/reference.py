@@ -73,6 +73,9 @@ class Reference:
         if not optimized:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         known = _nodes_of(model)
+        if _adds_up_where_it_writes(known):
+            # Its threads lose updates that another thread has for the same place.
+            options.intra_op_num_threads = 1
         source = with_exact_bytes(_loaded(model)) if may_overflow(known) else model
         bfloat16 = computes_in_bfloat16(known)
         if bfloat16:  # which it has hardly an operator for
@@ -167,6 +170,16 @@ def reference_of(
         model, values=values, raw_io=raw_io, input_values=input_values, optimized=optimized,
         in_float32=in_float32,
     )  # fmt: skip
+
+
+def _adds_up_where_it_writes(model: onnx.ModelProto) -> bool:
+    """Whether a scatter has a reduction."""
+    from ..frontend.onnx.graph import attribute, nodes_in
+
+    return any(
+        node.op_type.startswith("Scatter") and attribute(node, "reduction", "none") != "none"
+        for node in nodes_in(model.graph)
+    )
 
 
 def _nodes_of(model: Path | onnx.ModelProto) -> onnx.ModelProto:
