@@ -49,6 +49,7 @@ from .precision.mixed_precision_search import Part, fp32_roots
 from .relax.attention import fused_attention
 from .relax.common_shapes import in_common_shapes
 from .relax.ends_of_sums import join_ends_of_sums
+from .relax.exact_quotients import exact_quotients
 from .relax.fold_constants import fold_constants, fold_moves
 from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
@@ -460,6 +461,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("sink_reshapes", RELAX, _sink_reshapes, 3, lambda n: n.on_gpu),
     Phase("fold_moves", RELAX, _relax(fold_moves), 1),
     # Calls of TensorIR functions.
+    Phase("exact_quotients", RELAX, _relax_on(exact_quotients)),
     Phase("sorts_and_scans", RELAX, _relax(relax.backend.DispatchSortScan())),
     Phase("own_operators", RELAX, _relax(LegalizeOwnOperators())),
     Phase("legalize", RELAX,
