@@ -13,6 +13,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 GROUP = 16
+THREADS = 64  # of a workgroup whose threads have nothing in common
 # Shapes and types of tensors.
 Results = Sequence[tuple[tuple[int, ...], str]]
 
@@ -49,6 +50,29 @@ def launched(launch: dict[str, int]) -> Iterator[dict[str, Any]]:
     attributes = [T.attr(axes[axis], "thread_extent", n) for axis, n in launch.items()]
     with T.frame_scope(attributes):
         yield {name: axis.var for name, axis in axes.items()}
+
+
+def for_each(count: int, body: Callable[[Any], None]) -> tirx.Stmt:
+    """A launch with a thread for each of ``count``, whose number the body takes."""
+    with IRBuilder() as builder:
+        with launched({"blockIdx.x": -(-count // THREADS), "threadIdx.x": THREADS}) as at:
+            own = at["blockIdx.x"] * THREADS + at["threadIdx.x"]
+            with T.If(own < count), T.Then():
+                body(own)
+        return builder.get()
+
+
+def for_each_place(
+    planes: int, places: int, body: Callable[[Any, Any], None], on_gpu: bool
+) -> tirx.Stmt:
+    """The body for each place of each plane: of a GPU's thread, or in turn on a processor, whose
+    threads share the planes."""
+    if on_gpu:
+        return for_each(planes * places, lambda own: body(own // places, own % places))
+    with IRBuilder() as builder:
+        with T.parallel(0, planes) as plane, T.serial(0, places) as place:
+            body(plane, place)
+        return builder.get()
 
 
 def local(dtype: str, size: int = 1, scope: str = "local") -> Any:

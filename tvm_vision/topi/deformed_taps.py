@@ -12,13 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tvm import te, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from .by_hand import launched, local
+from .by_hand import for_each_place, local
 
-# Threads of a workgroup, and channels of a thread.
-THREADS, CHANNELS = 64, 8
+CHANNELS = 8  # of a thread
 
 
 @dataclass(frozen=True)
@@ -82,17 +80,7 @@ def deformed_taps(
                     value = sum(parts[1:], parts[0]).astype(str(data.dtype))
                     result[image, channel * taps + tap, at[0], at[1]] = value
 
-        with IRBuilder() as builder:
-            if on_gpu:
-                work = planes * places
-                with launched({"blockIdx.x": -(-work // THREADS), "threadIdx.x": THREADS}) as at:
-                    own = at["blockIdx.x"] * THREADS + at["threadIdx.x"]
-                    with T.If(own < work), T.Then():
-                        take(own // places, own % places)
-            else:
-                with T.parallel(0, planes) as plane, T.serial(0, places) as place:
-                    take(plane, place)
-            return builder.get()
+        return for_each_place(planes, places, take, on_gpu)
 
     shape = (batch, channels * taps, rows, columns)
     tensors = [data, *given]

@@ -9,12 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tvm import te, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from .by_hand import launched, local
-
-THREADS = 64  # of a workgroup
+from .by_hand import for_each_place, local
 
 
 @dataclass(frozen=True)
@@ -88,17 +85,7 @@ def placed_max(data: te.Tensor, form: PoolForm, on_gpu: bool) -> list[te.Tensor]
             values[result] = best[0]
             places[result] = where[0]
 
-        with IRBuilder() as builder:
-            if on_gpu:
-                work = planes * inner
-                with launched({"blockIdx.x": -(-work // THREADS), "threadIdx.x": THREADS}) as at:
-                    own = at["blockIdx.x"] * THREADS + at["threadIdx.x"]
-                    with T.If(own < work), T.Then():
-                        take(own // inner, own % inner)
-            else:
-                with T.parallel(0, planes) as plane, T.serial(0, inner) as number:
-                    take(plane, number)
-            return builder.get()
+        return for_each_place(planes, inner, take, on_gpu)
 
     shape = (*data.shape[:2], *form.after)
     made = te.extern([shape] * 2, [data], body, dtype=[str(data.dtype), "int32"], name="placed_max")

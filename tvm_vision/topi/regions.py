@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 from tvm import te, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from .by_hand import launched, local
+from .by_hand import for_each_place, local
 
 AVERAGE, LARGEST, POOL = "avg", "max", "pool"
-# Threads of a workgroup, and channels of a thread.
-THREADS, CHANNELS = 64, 8
+CHANNELS = 8  # of a thread
 # Of samples of a bin, which would be read in turn.
 MOST = 1 << 20
 LOWEST = float(np.finfo(np.float32).min)
@@ -79,17 +77,7 @@ def regions(
                     value = found[each].astype(str(data.dtype))
                     result[number, first + each, row, column] = value
 
-        with IRBuilder() as builder:
-            if on_gpu:
-                work = count * groups * bins
-                with launched({"blockIdx.x": -(-work // THREADS), "threadIdx.x": THREADS}) as at:
-                    own = at["blockIdx.x"] * THREADS + at["threadIdx.x"]
-                    with T.If(own < work), T.Then():
-                        take(own // bins, own % bins)
-            else:
-                with T.parallel(0, count * groups) as above, T.serial(0, bins) as place:
-                    take(above, place)
-            return builder.get()
+        return for_each_place(count * groups, bins, take, on_gpu)
 
     shape = (count, channels, form.height, form.width)
     given = [data, boxes, images]

@@ -17,7 +17,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from .by_hand import GROUP, all_before_thread, launched, local
+from .by_hand import GROUP, all_before_thread, for_each, launched, local
 
 # By name of a reduction: of what is there and an update, of all updates of a place, and the update
 # that changes nothing, by type.
@@ -33,8 +33,6 @@ REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[[st
 }
 
 
-# Threads of a workgroup.
-THREADS = 64
 # Sorted updates that a thread goes through, more where there would be more stretches than these.
 STRETCH = 16
 MOST_STRETCHES = 1 << 13
@@ -105,7 +103,7 @@ def latest_among(targets: te.Tensor, count: int) -> te.Tensor:
                 address = tirx.address_of(latest[b, place, c])
                 T.evaluate(T.call_extern("int32", ATOMIC_MAX, address, m))
 
-        launches = [_launch(before * count * after, clear), _launch(before * many * after, note)]
+        launches = [for_each(before * count * after, clear), for_each(before * many * after, note)]
         return tirx.SeqStmt(launches)
 
     shape = (before, count, after)
@@ -232,8 +230,8 @@ def put_sorted(
                 lambda place, value: write(row, i, place, value),
             )  # fmt: skip
 
-        copied = _launch(rows * count * inner, copy)
-        summed = _launch(rows * stretches * inner, sum_up)
+        copied = for_each(rows * count * inner, copy)
+        summed = for_each(rows * stretches * inner, sum_up)
         with IRBuilder() as builder:
             with launched({"blockIdx.x": rows, "blockIdx.y": inner, "threadIdx.x": threads}) as at:
                 put_together(at)
@@ -372,16 +370,6 @@ def put_in_turn(
 def _split(own: Any, middle: int, last: int) -> tuple[Any, Any, Any]:
     """The places along three axes of a number that counts through them."""
     return own // (middle * last), own // last % middle, own % last
-
-
-def _launch(count: int, body: Callable[[Any], None]) -> tirx.Stmt:
-    """A thread for each of ``count``, whose number the body takes."""
-    with IRBuilder() as builder:
-        with launched({"blockIdx.x": -(-count // THREADS), "threadIdx.x": THREADS}) as at:
-            own = at["blockIdx.x"] * THREADS + at["threadIdx.x"]
-            with T.If(own < count), T.Then():
-                body(own)
-        return builder.get()
 
 
 def _with(old: Any, update: Any, reduction: str) -> Any:
