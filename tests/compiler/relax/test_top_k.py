@@ -20,6 +20,12 @@ from tvm_vision.topi.top_k_in_group import LONGEST, MOST_TAKEN
 pytestmark = pytest.mark.usefixtures("device_info")
 
 
+@pytest.fixture(autouse=True)
+def few_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row is ranked because there are so many units, as of what the tests run on."""
+    monkeypatch.setattr(top_k, "RANKED", 0)
+
+
 def model_of(shape, k, axis=-1, largest=1, dtype="float32", before=None):
     element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     nodes = [helper.make_node(before, ["x"], ["s"])] if before else []
@@ -242,4 +248,14 @@ def test_the_first_of_a_sort_are_taken(monkeypatch):
     compiled = compiled_of(model_of((2, 40), 11))
     assert any("sort" in kernel["function"] for kernel in compiled.graph["kernels"])
     for one, other in zip(found_of(model_of((2, 40), 11), x), wanted(x, 11, 1, True), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("rows", "count"), [(1, 300), (3, 1000), (2, 4097)])
+def test_short_rows_are_ranked_where_there_are_many_units(rows, count, monkeypatch):
+    monkeypatch.setattr(top_k, "RANKED", 1 << 30)
+    x = numbers((rows, count), "float32", count)
+    model = model_of((rows, count), 50)
+    assert any("ranks" in kernel["function"] for kernel in compiled_of(model).graph["kernels"])
+    for one, other in zip(found_of(model, x), wanted(x, 50, 1, True), strict=True):
         np.testing.assert_array_equal(one, other)
