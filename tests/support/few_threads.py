@@ -88,7 +88,7 @@ def _steps(statement: Any, extents: dict[str, int]) -> int:
     serial = isinstance(statement, tirx.For) and axis is None
     if not serial or statement.kind == tirx.ForKind.VECTORIZED:
         return steps
-    return steps * int(getattr(statement.extent, "value", 1))
+    return steps * _extent(statement.extent, 1)  # of what data decide nothing is known
 
 
 def _axis(statement: Any) -> tuple[str, int] | None:
@@ -100,9 +100,10 @@ def _axis(statement: Any) -> tuple[str, int] | None:
     return None
 
 
-def _extent(value: Any) -> int:
-    """Of TVM's sorts and scans, whose functions take any size, there are as many as it takes."""
-    return int(getattr(value, "value", LANES))
+def _extent(value: Any, unknown: int = LANES) -> int:
+    """Of TVM's sorts and scans, whose functions take any size, there are as many threads as it
+    takes."""
+    return int(value.value) if isinstance(value, tirx.IntImm) else unknown
 
 
 def _parts(statement: Any) -> list[Any]:

@@ -36,7 +36,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "two output channels": ((1, 16, 12, 12), (2, 16, 3, 3), 1, PADS, 1, 1, "reduction"),
     "a picture of two channels": ((1, 16, 64, 64), (2, 16, 3, 3), 1, PADS, 1, 1, "contraction"),
     "a picture of one channel": ((1, 16, 64, 64), (1, 16, 3, 3), 1, PADS, 1, 1, "reduction"),
-    "a picture, depthwise": ((1, 3, 64, 64), (3, 1, 9, 9), 1, (4,) * 4, 1, 3, "reduction"),
+    "a picture, depthwise": ((1, 3, 64, 64), (3, 1, 9, 9), 1, (4,) * 4, 1, 3, "window_rows"),
     "a picture, a channel a group": ((1, 8, 64, 64), (2, 4, 5, 5), 1, (2,) * 4, 1, 2, "reduction"),
     "a picture, two a group": ((1, 8, 64, 64), (4, 4, 5, 5), 1, (2,) * 4, 1, 2, "contraction"),
     "one output channel": ((1, 16, 12, 12), (1, 16, 3, 3), 1, PADS, 1, 1, "reduction"),
