@@ -21,6 +21,7 @@ from ..tir.cast_buffers import LOADS_AND_STORES
 from .recurrences import recurrent_kernel
 
 CALL = "relax.call_dps_packed"
+Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 
 def _suppression(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -28,44 +29,32 @@ def _suppression(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return suppression(builder, list(call.args[1].fields), most)
 
 
-def _regions(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    form = RegionForm.from_json(str(call.args[0].global_symbol).partition(" ")[2])
-    on_gpu = "gpu" in Target.current().keys
-    return builder.call_te(
-        lambda data, boxes, images: regions(data, boxes, images, form, on_gpu),
-        *call.args[1].fields,
-        primfunc_name_hint="regions",
-        primfunc_attrs={LOADS_AND_STORES: True},  # what is read where stays float32
-    )
+def _of_form(name: str, form_of: Any, compute: Callable[..., Any]) -> Legalize:
+    """``compute(tensors, form, on_gpu)``, its form behind the call's name; what is read where, and
+    the shares of what is read, stay float32."""
+
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        form = form_of.from_json(str(call.args[0].global_symbol).partition(" ")[2])
+        on_gpu = "gpu" in Target.current().keys
+        return builder.call_te(
+            lambda *tensors: compute(list(tensors), form, on_gpu),
+            *call.args[1].fields,
+            primfunc_name_hint=name,
+            primfunc_attrs={LOADS_AND_STORES: True},
+        )
+
+    return legalize
 
 
-def _deformed_taps(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    form = TapForm.from_json(str(call.args[0].global_symbol).partition(" ")[2])
-    on_gpu = "gpu" in Target.current().keys
-    return builder.call_te(
-        lambda data, *given: deformed_taps(data, list(given), form, on_gpu),
-        *call.args[1].fields,
-        primfunc_name_hint="deformed_taps",
-        primfunc_attrs={LOADS_AND_STORES: True},  # where is read stays float32
-    )
-
-
-def _placed_max(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    form = PoolForm.from_json(str(call.args[0].global_symbol).partition(" ")[2])
-    on_gpu = "gpu" in Target.current().keys
-    return builder.call_te(
-        lambda data: placed_max(data, form, on_gpu),
-        *call.args[1].fields,
-        primfunc_name_hint="placed_max",
-        primfunc_attrs={LOADS_AND_STORES: True},
-    )
-
-
-OPERATORS: dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]] = {
-    "tvm_vision.deformed_taps": _deformed_taps,
-    "tvm_vision.placed_max": _placed_max,
+OPERATORS: dict[str, Legalize] = {
+    "tvm_vision.deformed_taps": _of_form(
+        "deformed_taps", TapForm, lambda of, *how: deformed_taps(of[0], of[1:], *how)
+    ),
+    "tvm_vision.placed_max": _of_form(
+        "placed_max", PoolForm, lambda of, *how: placed_max(*of, *how)
+    ),
     "tvm_vision.recurrence": recurrent_kernel,
-    "tvm_vision.regions": _regions,
+    "tvm_vision.regions": _of_form("regions", RegionForm, lambda of, *how: regions(*of, *how)),
     "tvm_vision.suppression": _suppression,
 }
 
