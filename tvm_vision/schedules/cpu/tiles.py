@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,9 @@ STORES_IN_A_ROW = 4
 SPARE_REGISTERS = 3
 MOST_COST, MOST_TILES = 1.6, 16
 OTHER_WAY = 3
+# Columns of a window that are written out. With 257, as transforms into frequencies have, LLVM
+# takes minutes for a network of twenty such layers.
+MOST_COLUMNS = 32
 # Wider windows are written out often enough.
 MOST_COLUMNS_UNROLLED = 5
 
@@ -136,11 +140,13 @@ def work(layer: ImageWindow) -> int:
 def choose_tile(layer: ImageWindow, processor: Processor) -> WindowTile:
     """The tile that takes least: of multiplications, loads, waiting for results, and stores.
 
-    Windows of several columns share what they load, which takes registers of its own.
+    Of tiles whose sums, and what is loaded for them, have a register each.
     """
     share = 3 / 4 if layer.window.kernel[1] == 1 else 2 / 3
     budget = max(1, int(processor.registers * share))
-    blocks, pixels = min(_outputs(layer, budget), key=lambda tile: _cost(layer, *tile))
+    outputs = _outputs(layer, budget)
+    fitting = [tile for tile in outputs if _registers(layer, *tile) <= processor.registers]
+    blocks, pixels = min(fitting or outputs[:1], key=lambda tile: _cost(layer, *tile))
     return _whole_tile(layer, blocks, pixels)
 
 
@@ -171,6 +177,28 @@ def _outputs(layer: ImageWindow, budget: int) -> list[tuple[int, int]]:
         for blocks in range(1, min(8, per_group) + 1)
         for pixels in range(1, min(most, budget // blocks) + 1)
     ]
+
+
+def _registers(layer: ImageWindow, blocks: int, pixels: int) -> int:
+    """How many registers a tile takes: sums, weights, and what is loaded of the image.
+
+    A column of the image that another column of the window reads again stays in a register from
+    its first use to its last, for which LLVM would rather put sums into memory, in every step.
+    """
+    window, columns = layer.window, layer.window.kernel[1]
+    if columns > MOST_COLUMNS:
+        columns = 1
+    uses: dict[int, list[int]] = {}
+    for moment, (kw, pixel) in enumerate(itertools.product(range(columns), range(pixels))):
+        uses.setdefault(pixel * window.strides[1] + kw * window.dilation[1], []).append(moment)
+    begun = [0] * (columns * pixels + 1)
+    for moments in uses.values():
+        begun[moments[0]] += 1
+        begun[moments[-1] + 1] -= 1
+    # Of several columns one more is on its way.
+    loaded = max(itertools.accumulate(begun)) + (columns > 1)
+    # What all blocks share is one channel of the image; by itself each has its own.
+    return blocks * (pixels + 1) + (loaded if layer.depth else blocks * loaded)
 
 
 def _cost(layer: ImageWindow, blocks: int, pixels: int) -> float:

@@ -22,11 +22,16 @@ from . import loops as make
 from .loops import Kind, Stage
 from .processor import Processor
 from .registers import RegisterTile
-from .tiles import ImageWindow, WindowTile, choose_tile, flattened, layer_of, parts, tile_rows
-
-# Columns of a window that are written out. With 257, as transforms into frequencies have, LLVM
-# takes minutes for a network of twenty such layers.
-MOST_COLUMNS = 32
+from .tiles import (
+    MOST_COLUMNS,
+    ImageWindow,
+    WindowTile,
+    choose_tile,
+    flattened,
+    layer_of,
+    parts,
+    tile_rows,
+)
 
 
 def window_of(function: Any) -> ImageWindow:
