@@ -107,14 +107,7 @@ def test_stamps_of_another_clock_give_results_and_a_warning(graph, node, detecti
             message.header.stamp.nanosec = nanoseconds % 10**9
             return message
 
-        # Not the last test's last image, which may come only now.
-        send_until(
-            graph,
-            camera,
-            detections,
-            image,
-            lambda m: abs(time.time() - seconds - m.header.stamp.sec) < 5.0,
-        )
+        send_until(graph, camera, detections, image)
         with graph.diagnostics() as inbox:
 
             def warned(message):
@@ -184,8 +177,5 @@ def test_a_simulation_that_begins_anew(graph, start):
                 return message
 
             inbox.clear()
-            seconds = range(start_at, start_at + 100)
             for _ in range(3):
-                send_until(
-                    graph, camera, inbox, image, lambda m, s=seconds: m.header.stamp.sec in s
-                )
+                send_until(graph, camera, inbox, image)

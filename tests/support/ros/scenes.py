@@ -14,11 +14,17 @@ def scene(x=100, y=200, size=20, shape=(480, 640)):
 
 
 def send_until(graph, camera, inbox, make, accept=lambda message: True):
-    """Publish images until a result is accepted; best effort may lose the first ones."""
+    """Publish images until the result of one of them is accepted; best effort may lose some.
+
+    A node that several tests share may still be at work on another's last image.
+    """
     graph.wait_until(lambda: camera.get_subscription_count() > 0, "a subscriber")
+    sent = []
     end = time.monotonic() + 20
     while time.monotonic() < end:
-        camera.publish(make())
+        image = make()
+        sent.append(image.header.stamp)
+        camera.publish(image)
         with contextlib.suppress(Exception):
-            return inbox.until(accept, timeout=0.3)
+            return inbox.until(lambda m: m.header.stamp in sent and accept(m), timeout=0.3)
     raise AssertionError("no such result came")
