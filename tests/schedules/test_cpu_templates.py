@@ -141,6 +141,54 @@ def elementwise() -> Any:
     return te.create_prim_func([x, te.compute(x.shape, lambda *at: te.exp(x(*at)) * 2.0)])
 
 
+def sizes(*shape: int) -> list[Any]:
+    """Of int64, as networks have them."""
+    return [tirx.IntImm("int64", size) for size in shape]
+
+
+def joined(axis: int) -> Maker:
+    """Three tensors."""
+
+    def make() -> Any:
+        parts = [te.placeholder(sizes(3, 5, 16), "float32", name) for name in "xyz"]
+        return te.create_prim_func([*parts, topi.concatenate(parts, axis)])
+
+    return make
+
+
+def padded() -> Any:
+    x = te.placeholder(sizes(2, 9, 37), "float32", "x")
+    return te.create_prim_func([x, topi.nn.pad(x, (0, 1, 3), (0, 2, 19), 0.5)])
+
+
+def mirrored() -> Any:
+    x = te.placeholder(sizes(2, 9, 37), "float32", "x")
+    return te.create_prim_func([x, topi.nn.mirror_pad(x, (0, 2, 3), (0, 1, 5), "REFLECT")])
+
+
+def clipped() -> Any:
+    """The nearest of 30 columns, by minimum and maximum."""
+    x = te.placeholder(sizes(7, 30), "float32", "x")
+
+    def nearest(i: Any, j: Any) -> Any:
+        return x(i, te.max(te.min(j - 20, 29), 0))
+
+    return te.create_prim_func([x, te.compute(sizes(7, 70), nearest)])
+
+
+def chosen() -> Any:
+    """Comparisons of every kind, of columns that go up and down by more than one."""
+    x = te.placeholder(sizes(7, 90), "float32", "x")
+
+    def value(i: Any, j: Any) -> Any:
+        first = tirx.if_then_else(j * 2 <= 33, x(i, j), x(i, j) * 2.0)
+        second = tirx.if_then_else(70 - j * 3 > -50, first, first + 1.0)
+        third = tirx.if_then_else(tirx.any(j == 60, 64 - j <= 0), second, second - 3.0)
+        return tirx.if_then_else(j != 75, third, third * 5.0)
+
+    return te.create_prim_func([x, te.compute(sizes(7, 90), value)])
+
+
 def _behind(y: Any) -> list[Any]:
     bias = te.placeholder((1, y.shape[1], 1, 1, B), "float32", "bias")
     zero = tirx.const(0.0, "float32")
@@ -180,6 +228,12 @@ CASES: dict[str, tuple[str, Maker]] = {
     "product of three columns": ("cpu_nest", product((3,), 15, 70, 3)),
     "product of doubles": ("cpu_nest", product((3,), 15, 70, 48, dtype="float64")),
     "elementwise": ("cpu_nest", elementwise),
+    "joined rows": ("cpu_pieces", joined(-1)),
+    "joined channels": ("cpu_nest", joined(0)),
+    "padded": ("cpu_pieces", padded),
+    "mirrored": ("cpu_pieces", mirrored),
+    "nearest inside": ("cpu_pieces", clipped),
+    "every second from a place": ("cpu_pieces", chosen),
 }
 
 
@@ -221,7 +275,8 @@ def check(function: Any, template: str, tried: Sequence[ScheduleConfig]) -> None
     ["1x1", "groups", "depthwise, half", "gather", "product", "attention's", "product of few rows",
      "product of few columns", "product by one matrix", "product by one of a batch",
      "product without a batch", "product of one term", "softmax", "softmax of whole vectors",
-     "softmax of a row", "layer normalization", "mean", "largest"],
+     "softmax of a row", "layer normalization", "mean", "largest", "joined rows",
+     "joined channels", "padded", "mirrored", "nearest inside", "every second from a place"],
 )  # fmt: skip
 def test_some_candidates_are_right(name: str) -> None:
     """The likeliest, one from the middle and the least likely; the slow test tries all."""
@@ -256,6 +311,7 @@ def test_candidates_differ_in_every_number() -> None:
         ("cpu_gather", {"parallel"}),
         ("cpu_product", {"rows", "vectors", "packed", "together", "unroll", "parallel"}),
         ("cpu_rows", {"vectors", "parallel"}),
+        ("cpu_pieces", {"vectors", "parallel"}),
         ("cpu_nest", {"channels", "vectors", "threads_from"}),
     ):
         found: dict[str, set[Any]] = {name: set() for name in varied}

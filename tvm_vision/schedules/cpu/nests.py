@@ -213,11 +213,12 @@ def _chooses(value: Any) -> bool:
 
 def _is_in_vectors(schedule: Schedule, block: Any, axis: int) -> bool:
     found = schedule.get(block)
-    return in_vectors(found, found.iter_vars[axis].var)
+    return in_vectors(found.body, found.iter_vars[axis].var)
 
 
-def in_vectors(block: Any, along: Any) -> bool:
-    """False where TVM's vectors would be wrong along an axis of a block, given by its variable.
+def in_vectors(statement: Any, along: Any) -> bool:
+    """False where TVM's vectors would be wrong along an axis of a block's statement, given by its
+    variable.
 
     Quotients, remainders and conditions along it are simplified to wrong ones or refused, as are
     types that LLVM does not have.
@@ -225,9 +226,11 @@ def in_vectors(block: Any, along: Any) -> bool:
     odd: list[Any] = []
 
     def check(node: Any) -> None:
-        plain = isinstance(node, tvm.ir.Call) and not _chooses(node)
-        plain = plain and getattr(node.op, "name", "") not in SCALAR_CALLS
-        if not plain and _mentions(node, along):
+        if _chooses(node):
+            node = node.args[0]
+        elif isinstance(node, tvm.ir.Call) and getattr(node.op, "name", "") not in SCALAR_CALLS:
+            return
+        if _mentions(node, along):
             odd.append(node)
 
     def check_type(node: Any) -> None:
@@ -236,7 +239,7 @@ def in_vectors(block: Any, along: Any) -> bool:
             odd.append(node)
 
     tvm_ffi.structural_walk(
-        block.body,
+        statement,
         [
             ((tvm.ir.Call, *QUOTIENTS), check),
             ((tvm.ir.TensorLoad, tirx.BufferStore), check_type),

@@ -109,7 +109,7 @@ def _check(stage: Stage, rows: Rows, buffers: Sequence[Any]) -> None:
     column = stage.axes[-1] if _is_whole(stage, rows) or _is_sum(stage) else None
     if str(stage.buffer.ty.dtype) != "float32":
         raise NotWritten("numbers of float32 are needed")
-    if column is not None and not in_vectors(stage.block, column):
+    if column is not None and not in_vectors(stage.block.body, column):
         raise NotWritten("columns that vectors may hold are needed")
     for load in make.loads_in(stage.value):
         if column is not None and any(make.mentions(i, column) for i in load.indices[:-1]):
