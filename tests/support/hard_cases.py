@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tvm import relax, te, tirx
+from tvm import relax, te, tirx, topi
 from tvm.s_tir import Schedule
 
 from support.hard_numbers import ROUNDOFF, SMALLEST_NORMAL, Array, Case
@@ -294,6 +294,23 @@ def _gather() -> Case:
     )  # fmt: skip
 
 
+def _mirrored() -> Case:
+    shape = (3, 9, 37)
+
+    def function(dtype: str) -> tirx.PrimFunc:
+        x = te.placeholder([tirx.IntImm("int64", size) for size in shape], dtype, "x")
+        y = topi.nn.mirror_pad(x, (0, 2, 3), (0, 1, 5), "REFLECT")
+        return te.create_prim_func([x, y])
+
+    def exact(x: Array) -> Array:
+        return np.pad(x, ((0, 0), (2, 1), (3, 5)), "reflect")
+
+    return Case(
+        "cpu_pieces", function, (shape,), exact, bound=lambda x: np.zeros_like(exact(x)),
+        dtypes=("float32",),
+    )  # fmt: skip
+
+
 CASES: dict[str, Case] = {
     **_general("elementwise", "contraction", "reduction"),
     "conv2d": _case(
@@ -342,6 +359,7 @@ CASES: dict[str, Case] = {
         (_BLOCKS, (3, 2, 3, 3, B, B)),
         lambda x, w: np.einsum("nihwcyx,oiyxcb->nohwb", _blocked_windows(x, 0.0), w), 18 * B,
     ),
+    "mirrored edges, on a processor": _mirrored(),
     "depthwise, on a processor": _processor_case(
         lambda x, w: nchwc.depthwise(x, w, _WINDOW, (7, 9)), (_BLOCKS, (2, 3, 3, B)),
         lambda x, w: np.einsum("nihwcyx,iyxc->nihwc", _blocked_windows(x, 0.0), w), 9,
