@@ -47,6 +47,7 @@ from .kernels.network import NetworkKernels
 from .precision.convert_fp16 import to_fp16
 from .precision.mixed_precision_search import Part, fp32_roots
 from .relax.attention import fused_attention
+from .relax.banded_products import banded_products
 from .relax.common_shapes import in_common_shapes
 from .relax.ends_of_sums import join_ends_of_sums
 from .relax.exact_quotients import exact_quotients
@@ -427,6 +428,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("windows_as_rows", RELAX, _windows_as_rows, 3,
           lambda n: n.on_gpu and n.options.windows_as_rows),
     Phase("dead_code", RELAX, _relax(DEAD_CODE)),
+    Phase("banded_products", RELAX, _relax_on(banded_products), 3),
     Phase("pools_in_steps", RELAX, _relax_on(pools_in_steps), 3),
     Phase("sink_resizes", RELAX, _relax_on(sink_resizes), 3, lambda n: n.options.sink_resizes),
     Phase("norms_of_images", RELAX, _relax_on(norms_of_images), 3, lambda n: n.on_gpu),
