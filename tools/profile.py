@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -216,7 +216,24 @@ def report_lines(
     if errors is not None:
         header.append("max rel error")
     lines = [*table(header, rows, left=4), "", *_stages(report)]
-    return lines if ceilings is None else [*lines, f"{'ceilings':<15}{ceilings.line()}"]
+    if ceilings is None:
+        return lines
+    lines.append(f"{'ceilings':<15}{ceilings.line()}")
+    return [*lines, *_below(kernels, ceilings)]
+
+
+def _below(kernels: Iterable[KernelProfile], ceilings: Ceilings) -> list[str]:
+    """What kernels that are faster than their floors say of these."""
+    from tvm_vision.report.floors import BELOW, floor_of
+
+    floors = [(kernel, floor_of(kernel, ceilings)) for kernel in kernels]
+    faster = sum(f is not None and k.median_us < BELOW * f.floor_us for k, f in floors)
+    if not faster:
+        return []
+    return [
+        f"{'':<15}{faster} of {len(floors)} kernels take less than their floors: caches hold their "
+        "tensors, or the device does more than it is taken for"
+    ]
 
 
 def _floor_cells(kernel: KernelProfile, ceilings: Ceilings) -> list[object]:

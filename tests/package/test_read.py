@@ -69,7 +69,9 @@ def test_a_package_that_nobody_holds_takes_its_folder_along(tmp_path, scratch):
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.parametrize("counted", [{}, {"operations": 27}])
+@pytest.mark.parametrize(
+    "counted", [{}, {"operations": 27}, {"operations": 27, "matrices": "float16"}]
+)
 def test_mod_json_comes_back_as_it_was_written(counted):
     """Also where its kernels say nothing of operations: checksums of older packages hold."""
     document = sample_info()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from tvm_vision.report.floors import CALIBRATED, DESCRIBED, UNKNOWN, Ceilings, f
 from tvm_vision.runtime.profiler import KernelInfo
 
 KNOWN = Ceilings(CALIBRATED, "", 1e9, {"float32": 1e9, "float16": 4e9}, 5e-6)
+MATRICES = replace(KNOWN, rates={**(KNOWN.rates or {}), "float16 matrices": 32e9})
 
 
 @pytest.mark.parametrize(
@@ -32,11 +34,30 @@ def test_the_longest_of_three(kernel: KernelInfo, floor_us: float, bound: str) -
     assert floor_of(kernel, Ceilings(UNKNOWN, "")) is None
 
 
+@pytest.mark.parametrize(
+    ("arithmetic", "ceilings", "floor_us", "bound"),
+    [
+        ("float16 matrices", MATRICES, 40.0, "operations"),
+        ("float16", MATRICES, 320.0, "operations"),
+        ("float16 matrices", KNOWN, 8.0, "bytes"),
+        ("int8 matrices", MATRICES, 8.0, "bytes"),
+    ],
+)
+def test_matrices_count_by_their_own_rate_or_not_at_all(
+    arithmetic: str, ceilings: Ceilings, floor_us: float, bound: str
+) -> None:
+    """As numbers, products on matrices had floors of fifteen times what they take on an H200."""
+    found = floor_of(KernelInfo("f", (), 8_000, 1_280_000, arithmetic), ceilings)
+    assert found is not None
+    assert (found.floor_us, found.bound) == (pytest.approx(floor_us), bound)
+
+
 def test_a_calibration_is_taken_as_it_was_measured() -> None:
-    measured = Measured("2026-11-22", {"float32": 2e12, "dp4a": 8e12}, 1e11, 1e12, 3e-6, 8)
+    rates = {"float32": 2e12, "dp4a": 8e12, "float16_matrices": 3e13}
+    measured = Measured("2026-11-22", rates, 1e11, 1e12, 3e-6, 8)
     found = floors.measured_ceilings(measured)
     assert found.source == CALIBRATED and "2026-11-22" in found.line()
-    assert found.rates == {"float32": 2e12, "int8": 8e12}
+    assert found.rates == {"float32": 2e12, "int8": 8e12, "float16 matrices": 3e13}
     assert (found.bandwidth, found.launch) == (1e11, 3e-6)
     assert found.to_dict()["rates"]["int8"] == 8e12
 

@@ -56,6 +56,7 @@ def test_the_command_measures_keeps_and_writes(
     assert measured is not None and all(line in done.stdout for line in measured.lines())
     assert ("float16" in measured.flops) == device_info.supports_float16
     assert ("dp4a" in measured.flops) == device_info.supports_integer_dot_product
+    assert ("float16_matrices" in measured.flops) == device_info.supports_cooperative_matrix
     for name in ("bandwidth", "shared", "launch"):
         assert 0 < getattr(measured, name) < MOST[name]
     assert 1e6 < measured.flops["float32"] and 1 <= measured.units <= module.MOST_UNITS
@@ -66,16 +67,20 @@ def test_the_command_measures_keeps_and_writes(
 
 
 def test_every_kind_of_multiply_add_compiles(device_info: vulkan.DeviceInfo) -> None:
-    """Where this device has no dot products, too."""
+    """Where this device has no dot products and matrices, too."""
     from support import lowering
     from tvm_vision.tuning import calibration_kernels
+    from tvm_vision.vulkan.codegen.glsl.cooperative_matrix import factors_of
 
-    on = lowering.target(supports_integer_dot_product=True)
-    for function in (
-        calibration_kernels.dot_products(4, 64, 16),
-        calibration_kernels.multiply_add("float16", 4, 64, 16),
+    on = lowering.target(supports_integer_dot_product=True, supports_cooperative_matrix=True)
+    for function, matrices in (
+        (calibration_kernels.dot_products(4, 64, 16), None),
+        (calibration_kernels.multiply_add("float16", 4, 64, 16), None),
+        (calibration_kernels.matrix_products("float16", (16, 8, 16), 4, 32, 16), "float16"),
+        (calibration_kernels.matrix_products("int8", (16, 16, 32), 4, 32, 16), "int8"),
     ):
-        assert lowering.kernels(calibration_kernels.scheduled(function), on)
+        shaders = lowering.kernels(calibration_kernels.scheduled(function), on)
+        assert {factors_of(shader.source) for shader in shaders} == {matrices}
 
 
 def test_what_was_measured_counts_for_later_compilations(

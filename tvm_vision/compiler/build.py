@@ -117,7 +117,7 @@ def compile_model(
     _check_sizes(network.graph, network.target)
     run(network, first=ORDER, dump=dump)
     graph = network.graph
-    plain, memory = describe(graph, network.steps)
+    plain, memory = describe(graph, network.steps, network.kernels.matrices)
     return CompiledModel(
         name=name,
         library=network.library,

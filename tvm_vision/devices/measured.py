@@ -11,8 +11,14 @@ from ..target_keys import BANDWIDTH, COMPUTE_UNITS, DP4A, FLOPS, FLOPS_FP16, LAU
 
 # No device is beyond: a number that is comes of a clock that went wrong.
 MOST = {"flops": 1e16, "bandwidth": 1e14, "shared": 1e16, "launch": 1.0, "units": 65536}
-RATES = ("float32", "float16", "dp4a")
+RATES = ("float32", "float16", "dp4a", "float16_matrices", "int8_matrices")
+# Estimates of products on matrices are fitted to whole kernels.
 _KEYS = {"float32": FLOPS, "float16": FLOPS_FP16, "dp4a": DP4A}
+
+
+def matrix_rate(factors: str) -> str:
+    """The kind of rate of cooperative matrices of "float16" or "int8"."""
+    return f"{factors}_matrices"
 
 
 @dataclass(frozen=True)
@@ -21,8 +27,8 @@ class Measured:
 
     Attributes:
         date: of the measurement, as 2026-11-22.
-        flops: multiplications and additions a second, by kind: "float32", and "float16" and "dp4a"
-            where the device has them (a dp4a counts as eight).
+        flops: multiplications and additions a second, by kind: "float32", and of RATES what the
+            device has (a dp4a counts as eight).
         bandwidth: bytes that a copy reads and writes, a second.
         shared: bytes that are read from shared memory, a second.
         launch: seconds from one kernel that waits for another to the next.
@@ -40,7 +46,7 @@ class Measured:
         """What estimates read, by the names of ``tvm_vision.target_keys``."""
         return {
             COMPUTE_UNITS: self.units,
-            **{_KEYS[kind]: max(1, round(rate / 1e6)) for kind, rate in self.flops.items()},
+            **{_KEYS[k]: max(1, round(v / 1e6)) for k, v in self.flops.items() if k in _KEYS},
             BANDWIDTH: max(1, round(self.bandwidth / 1e6)),
             SHARED: max(1, round(self.shared / 1e6)),
             LAUNCH: max(1, round(self.launch * 1e9)),
@@ -48,7 +54,9 @@ class Measured:
 
     def lines(self) -> list[str]:
         """For people."""
-        kinds = ", ".join(f"{kind} {rate / 1e9:.4g}" for kind, rate in self.flops.items())
+        kinds = ", ".join(
+            f"{kind.replace('_', ' ')} {rate / 1e9:.4g}" for kind, rate in self.flops.items()
+        )
         return [
             f"copy          {self.bandwidth / 1e9:.4g} GB/s read and written",
             f"multiply-add  {kinds} GFLOP/s",

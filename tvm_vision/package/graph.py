@@ -53,7 +53,8 @@ class PlannedKernel:
 
     args: tensor ids; the last ``num_outputs`` are written, the others read.
     nodes: names of the network's nodes that it computes. operations: of arithmetic in one call, a
-    multiply-add being two; None where nobody counted.
+    multiply-add being two; None where nobody counted. matrices: "float16" or "int8" where it
+    multiplies cooperative matrices of these.
     """
 
     function: str
@@ -61,6 +62,7 @@ class PlannedKernel:
     num_outputs: int
     nodes: tuple[str, ...]
     operations: int | None = None
+    matrices: str | None = None
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -80,6 +82,7 @@ class PlannedKernel:
             num_outputs=fields.integer("num_outputs", 1, max(1, len(args))),
             nodes=fields.items("nodes", text),
             operations=fields.optional("operations", integer),
+            matrices=fields.optional("matrices", text),
         )
         if not args:
             wrong(fields.path("args"), "a list of at least one tensor", [])

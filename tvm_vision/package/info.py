@@ -47,7 +47,7 @@ LATER: dict[str, dict[str, Any]] = {
     },
     "preprocessing": {"stretch": False, "pad_value": 0.0, "pad_corner": False},
     "tensor": {"quantization": None},
-    "kernel": {"operations": None},
+    "kernel": {"operations": None, "matrices": None},
     "package": {"processor": []},
     "variant": {"processor": []},
 }

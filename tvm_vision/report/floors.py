@@ -6,16 +6,20 @@ model for multicore architectures" (2009); here with the time of a launch beside
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from .. import environment
+from ..devices.measured import matrix_rate
+from ..runtime.profiler import MATRICES
 
 # Where ceilings are from.
 CALIBRATED, DESCRIBED, UNKNOWN = "calibrated", "described", "unknown"
-# A kernel that takes so many times its floor is worth a look.
-FLAGGED = 4.0
+# A kernel that takes so many times its floor is worth a look, and one that takes less than so much
+# of it shows that the ceilings are not the device's.
+FLAGGED, BELOW = 4.0, 0.9
 
 
 class Work(Protocol):
@@ -38,8 +42,8 @@ class Ceilings:
             below are 0 and mean nothing.
         words: the same in words.
         bandwidth: bytes a second, read and written.
-        rates: operations a second by arithmetic, "float32" and perhaps "float16" and "int8";
-            without units for matrices, which may do more.
+        rates: operations a second by arithmetic, "float32" and perhaps others that
+            ``KernelInfo`` has.
         launch: seconds from one kernel that waits for another to the next.
     """
 
@@ -54,9 +58,11 @@ class Ceilings:
         return self.source != UNKNOWN
 
     def rate(self, arithmetic: str) -> float:
-        """Operations a second: of float32 where the device has no rate of its own for a type."""
+        """Operations a second: of float32 where the device has no rate of its own for a type;
+        without end where nobody measured its matrices, of which nothing else tells."""
         rates = self.rates or {}
-        return rates.get(arithmetic, rates.get("float32", 0.0))
+        otherwise = math.inf if arithmetic.endswith(MATRICES) else rates.get("float32", math.inf)
+        return rates.get(arithmetic, otherwise)
 
     def line(self) -> str:
         """All of it in a line."""
@@ -84,7 +90,8 @@ class Floor:
 def floor_of(kernel: Work, ceilings: Ceilings) -> Floor | None:
     """The longest of moving its tensors once, doing its arithmetic, and a launch.
 
-    None where the device's ceilings are unknown. Operations that nobody counted do not count.
+    None where the device's ceilings are unknown. Operations that nobody counted, or whose rate
+    nobody knows, do not count.
     """
     if not ceilings.known:
         return None
@@ -112,7 +119,8 @@ def ceilings_of(device: Any) -> Ceilings:
 
 def measured_ceilings(measured: Any) -> Ceilings:
     """Those of ``devices.measured.Measured``."""
-    rates = {"int8" if kind == "dp4a" else kind: rate for kind, rate in measured.flops.items()}
+    names = {"dp4a": "int8", **{matrix_rate(f): f"{f} {MATRICES}" for f in ("float16", "int8")}}
+    rates = {names.get(kind, kind): rate for kind, rate in measured.flops.items()}
     return Ceilings(
         CALIBRATED,
         f"calibrated on this device, {measured.date}",
@@ -127,20 +135,21 @@ def described_ceilings(device_type: str) -> Ceilings:
     advice = "'tvm-vision calibrate' measures this device"
     if environment.only_runs():
         return Ceilings(UNKNOWN, f"unknown: {advice}")
-    from ..schedules.cost.device_model import DESCRIPTIONS
+    from ..schedules.cost.device_model import DESCRIPTIONS, REACHED
 
     model = DESCRIPTIONS.get(device_type)
     if model is None or model.rates is None:
         return Ceilings(UNKNOWN, f"unknown: {advice}")
     rates = model.rates
+    flops = rates.flops / REACHED  # the model's are of what kernels reach
     return Ceilings(
         DESCRIBED,
         f"described, not measured: what a {device_type} GPU is taken for ({advice})",
         rates.bandwidth,
         {
-            "float32": rates.flops,
-            "float16": rates.flops * rates.fp16,
-            "int8": rates.flops * 4 * rates.dp4a,
+            "float32": flops,
+            "float16": flops * rates.fp16,
+            "int8": flops * 4 * rates.dp4a,
         },
         rates.launch,
     )

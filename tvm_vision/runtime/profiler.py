@@ -11,6 +11,8 @@ import numpy as np
 
 from ..package.tensors import ITEM_BYTES
 
+# How the arithmetic of kernels on cooperative matrices ends.
+MATRICES = "matrices"
 # After the kernels, a sample holds span, upload, read-back and wall time, and what is unexplained.
 STAGES = ("span", "upload", "readback", "wall", "unexplained")
 
@@ -21,7 +23,8 @@ class KernelInfo:
 
     bytes: of the tensors that it reads and writes, each counted once; a kernel that selects may
     read less. operations: of arithmetic, where they were counted. arithmetic: the narrowest type
-    that it reads: "int8", "float16" or "float32".
+    that it reads, "int8", "float16" or "float32"; where it multiplies cooperative matrices,
+    "float16 matrices" or "int8 matrices".
     """
 
     function: str
@@ -96,12 +99,14 @@ def kernel_infos(graph: Mapping[str, Any]) -> tuple[KernelInfo, ...]:
 def _kernel_info(kernel: Mapping[str, Any], tensors: Sequence[Mapping[str, Any]]) -> KernelInfo:
     used = [tensors[i] for i in dict.fromkeys(kernel["args"])]
     read = {tensors[i]["dtype"] for i in kernel["args"][: -kernel["num_outputs"]]}
+    narrowest = next((kind for kind in ("int8", "float16") if kind in read), "float32")
+    matrices = kernel.get("matrices")
     return KernelInfo(
         kernel["function"],
         tuple(kernel.get("nodes", ())),
         sum(math.prod(t["shape"]) * ITEM_BYTES[t["dtype"]] for t in used),
         kernel.get("operations"),
-        next((kind for kind in ("int8", "float16") if kind in read), "float32"),
+        narrowest if matrices is None else f"{matrices} {MATRICES}",
     )
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..devices import DeviceDescription
-from ..devices.measured import Measured
+from ..devices.measured import Measured, matrix_rate
 from ..errors import DeviceError
 from ..interrupts import ctrl_c_as_itself
+from ..schedules.factors import FP16, INT8, TYPES
+from ..target_keys import FLOAT16_MATRICES, INT8_MATRICES, matrices_in
 from . import calibration_kernels as kernels
 
 Tell = Callable[[str], object]
@@ -46,6 +50,16 @@ def calibrate(tell: Tell = lambda words: None) -> DeviceDescription:
         return replace(described, measured=Calibration(described, tell).run())
 
 
+@dataclass(frozen=True)
+class Work:
+    """A kernel, the shapes and types of its tensors, and the multiplications and additions of a
+    run."""
+
+    function: Any
+    tensors: tuple[tuple[tuple[int, ...], str], ...]
+    operations: int
+
+
 class Calibration:
     """One run of all kernels on device 0."""
 
@@ -66,9 +80,9 @@ class Calibration:
         self._tell("copying")
         bandwidth = self._bandwidth()
         flops = {}
-        for kind in self._kinds():
-            self._tell(f"multiplying and adding in {kind}")
-            flops[kind] = self._flops(kind)
+        for kind, work in self._kinds().items():
+            self._tell(f"multiplying and adding in {kind}".replace("_", " "))
+            flops[kind] = self._flops(work)
         self._tell("reading shared memory")
         shared = self._shared()
         self._tell("launching kernels")
@@ -83,11 +97,38 @@ class Calibration:
             units=self._units(),
         )
 
-    def _kinds(self) -> list[str]:
-        kinds = ["float32"]
+    def _kinds(self) -> dict[str, Callable[[int], Work]]:
+        """What multiplies and adds on this device: its work in so many rounds, by kind."""
+        kinds: dict[str, Callable[[int], Work]] = {"float32": partial(self._numbers, "float32")}
         if self._has["supports_float16"] and self._has["supports_16bit_buffer"]:
-            kinds.append("float16")
-        return [*kinds, *(["dp4a"] if self._has["supports_integer_dot_product"] else [])]
+            kinds["float16"] = partial(self._numbers, "float16")
+        if self._has["supports_integer_dot_product"]:
+            kinds["dp4a"] = self._dot_products
+        for factors, told in ((FP16, FLOAT16_MATRICES), (INT8, INT8_MATRICES)):
+            if shapes := matrices_in(self._target.keys, told):
+                largest = max(shapes, key=math.prod)
+                kinds[matrix_rate(factors)] = partial(self._matrices, factors, largest)
+        return kinds
+
+    def _numbers(self, dtype: str, rounds: int) -> Work:
+        function = kernels.multiply_add(dtype, MOST_UNITS, self._threads, rounds)
+        outputs = MOST_UNITS * self._threads
+        tensors = (((kernels.SUMS,), dtype), ((outputs,), dtype))
+        return Work(function, tensors, 2 * kernels.SUMS * rounds * outputs)
+
+    def _dot_products(self, rounds: int) -> Work:
+        function = kernels.dot_products(MOST_UNITS, self._threads, rounds)
+        outputs = MOST_UNITS * self._threads
+        tensors = (((kernels.SUMS,), "int32"), ((outputs,), "int32"))
+        return Work(function, tensors, 8 * kernels.SUMS * rounds * outputs)
+
+    def _matrices(self, factors: str, shape: tuple[int, int, int], rounds: int) -> Work:
+        (m, n, k), types = shape, TYPES[factors]
+        lanes = int(self._has["thread_warp_size"])
+        function = kernels.matrix_products(factors, shape, MOST_UNITS, lanes, rounds)
+        products = MOST_UNITS * kernels.SUBGROUPS * kernels.SUMS
+        tensors = (((max(m, n) * k,), types.factor), ((products * m * n,), types.sum))
+        return Work(function, tensors, 2 * m * n * k * products * rounds)
 
     def _bandwidth(self) -> float:
         most = min(COPIED, int(self._has["max_storage_buffer_range"]))
@@ -98,22 +139,16 @@ class Calibration:
         )
         return 8 * count / seconds
 
-    def _flops(self, kind: str) -> float:
+    def _flops(self, work: Callable[[int], Work]) -> float:
         """Of a number of workgroups that occupies any device, in as many rounds as it takes to fill
         a time that can be measured."""
-        dtype, each = ("int32", 8) if kind == "dp4a" else (kind, 2)
 
         def seconds(rounds: int) -> float:
-            groups = MOST_UNITS
-            if kind == "dp4a":
-                function = kernels.dot_products(groups, self._threads, rounds)
-            else:
-                function = kernels.multiply_add(kind, groups, self._threads, rounds)
-            outputs = groups * self._threads
-            return self._seconds(function, ((kernels.SUMS,), dtype), ((outputs,), dtype))
+            done = work(rounds)
+            return self._seconds(done.function, *done.tensors)
 
         rounds, took = self._grown(seconds)
-        return each * kernels.SUMS * rounds * MOST_UNITS * self._threads / took
+        return work(rounds).operations / took
 
     def _shared(self) -> float:
         words = 4096 // self._threads * self._threads

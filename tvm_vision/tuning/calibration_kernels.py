@@ -10,8 +10,11 @@ from typing import Any
 from tvm import tirx
 from tvm.script import tirx as T
 
-SUMS = 8  # of a thread, so that none waits for the one before
+from ..schedules.factors import TYPES
+
+SUMS = 8  # of a thread or a subgroup, so that none waits for the one before
 LANES = 4  # of a vector
+SUBGROUPS = 4  # of a workgroup that multiplies matrices
 
 
 def copy(count: int, threads: int) -> Any:
@@ -83,6 +86,63 @@ def dot_products(groups: int, threads: int, rounds: int) -> Any:
                         sums[0] + sums[1] + sums[2] + sums[3]
                         + sums[4] + sums[5] + sums[6] + sums[7]
                     )  # fmt: skip
+
+    return main
+
+
+def matrix_products(
+    factors: str, shape: tuple[int, int, int], groups: int, lanes: int, rounds: int
+) -> Any:
+    """As ``multiply_add``, of cooperative matrices: SUMS of a subgroup, which begin with different
+    numbers, so that none is another's.
+
+    factors: a key of TYPES. shape: (m, n, k). lanes: threads of a subgroup.
+    """
+    types = TYPES[factors]
+    m, n, k = shape
+    b_rows, b_columns = types.b(n, k)
+    order = "col_major" if types.transposed else "row_major"
+    most = max(m, n) * k
+    each = m * n
+    total = groups * SUBGROUPS * SUMS * each
+
+    @T.prim_func(s_tir=True)
+    def main(x: T.Buffer((most,), types.factor), y: T.Buffer((total,), types.sum)) -> None:
+        for g in T.thread_binding(groups, thread="blockIdx.x"):
+            for w in T.thread_binding(SUBGROUPS, thread="threadIdx.y"):
+                for _t in T.thread_binding(lanes, thread="threadIdx.x"):
+                    with T.sblock("work"):
+                        b, own = T.axis.remap("SS", [g, w])
+                        one = T.sblock_alloc_buffer((m, k), types.factor, scope="wmma.matrix_a")
+                        other = T.sblock_alloc_buffer(
+                            (b_rows, b_columns), types.factor, scope="wmma.matrix_b"
+                        )
+                        sums = T.sblock_alloc_buffer(
+                            (SUMS * m, n), types.sum, scope="wmma.accumulator"
+                        )
+                        T.evaluate(T.tvm_load_matrix_sync(
+                            one.data, m, n, k, 0, x.access_ptr("r"), k, "row_major", dtype="void"
+                        ))  # fmt: skip
+                        T.evaluate(T.tvm_load_matrix_sync(
+                            other.data, m, n, k, 0, x.access_ptr("r"), b_columns, order,
+                            dtype="void",
+                        ))  # fmt: skip
+                        for s in T.unroll(SUMS):
+                            T.evaluate(T.tvm_fill_fragment(
+                                sums.data, m, n, k, s, T.Cast(types.sum, s), dtype="void"
+                            ))  # fmt: skip
+                        for _ in T.serial(rounds):
+                            for s in T.unroll(SUMS):
+                                T.evaluate(T.tvm_mma_sync(
+                                    sums.data, s, one.data, 0, other.data, 0, sums.data, s,
+                                    dtype="void",
+                                ))  # fmt: skip
+                        for s in T.unroll(SUMS):
+                            T.evaluate(T.tvm_store_matrix_sync(
+                                sums.data, m, n, k, s,
+                                y.access_ptr("w", offset=((b * SUBGROUPS + own) * SUMS + s) * each),
+                                n, "row_major", dtype="void",
+                            ))  # fmt: skip
 
     return main
 

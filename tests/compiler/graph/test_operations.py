@@ -4,7 +4,8 @@ import pytest
 from tvm import te, tirx
 
 from support import networks
-from support.compiled import FIXED
+from support.compiled import FIXED, MATRIX_GPU
+from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
 from tvm_vision.compiler.graph.operations import count_operations
 from tvm_vision.compiler.graph.static_graph import describe
@@ -57,3 +58,12 @@ def test_a_network_has_as_many_as_its_layers():
     counts = [kernel["operations"] for kernel in plain["kernels"]]
     assert sum(counts) == pytest.approx(2 * 301e6 * (96 / 224) ** 2, rel=0.07)
     assert min(counts) >= 0
+
+
+@pytest.mark.parametrize(("precision", "found"), [("fp16", {"float16"}), ("fp32", {None})])
+def test_kernels_on_matrices_are_told(precision, found):
+    module, signature = import_onnx(networks.mobilenet_v2(96))
+    on = {**MATRIX_GPU, "supports_cooperative_matrix": True}
+    made = compile_model(module, signature, target=on, precision=precision)
+    told = {kernel.get("matrices") for kernel in made.graph["kernels"]}
+    assert told == found | {None}

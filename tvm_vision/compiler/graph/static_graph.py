@@ -8,7 +8,7 @@ the executor.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -186,14 +186,18 @@ def live_ranges(graph: StaticGraph, steps: Sequence[int] | None = None) -> dict[
 
 
 def describe(
-    graph: StaticGraph, steps: Sequence[int] | None = None
+    graph: StaticGraph,
+    steps: Sequence[int] | None = None,
+    matrices: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, Any], GraphMemory]:
     """The graph as plain data with planned storage, and the memory it needs.
 
-    steps: see ``live_ranges``.
+    steps: see ``live_ranges``. matrices: which cooperative matrices functions multiply, of those
+        that do.
     """
     ranges = live_ranges(graph, steps)
     operations = {name: count_operations(func) for name, func in graph.functions.items()}
+    matrices = matrices or {}
     plan = plan_memory(list(ranges.values()))
     storages, storage_of = _storages(graph, list(ranges), plan)
     tensors = [
@@ -212,6 +216,7 @@ def describe(
             "num_outputs": len(kernel.outputs),
             "nodes": list(kernel.nodes),
             **({} if (n := operations.get(kernel.function)) is None else {"operations": n}),
+            **({"matrices": matrices[kernel.function]} if kernel.function in matrices else {}),
         }
         for kernel in graph.kernels
     ]

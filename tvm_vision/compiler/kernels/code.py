@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...errors import UnsupportedKernelError
+from ...vulkan.codegen.glsl.cooperative_matrix import factors_of
 from ...vulkan.codegen.glsl.kernel import Shader
 from ...vulkan.codegen.spirv import with_entry_point
 
@@ -50,6 +51,11 @@ class KernelCode:
     shaders: tuple[KernelShader, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
     tuned: bool = False
+
+    @property
+    def matrices(self) -> str | None:
+        """The factors of the cooperative matrices that it multiplies, "float16" or "int8"."""
+        return next(filter(None, (factors_of(s.told.source) for s in self.shaders)), None)
 
     def named(self, name: str) -> KernelCode:
         """The same under another name. Raises UnsupportedKernelError for one that is too long."""

@@ -133,6 +133,12 @@ class NetworkKernels:
             KERNELS.store(key, code)
 
     @property
+    def matrices(self) -> dict[str, str]:
+        """Of the functions that multiply cooperative matrices, which: see ``KernelCode``."""
+        found = {name: self.code[key].matrices for name, key in self.keys.items()}
+        return {name: factors for name, factors in found.items() if factors is not None}
+
+    @property
     def tuned(self) -> int:
         """How many functions have a schedule from a record."""
         return sum(self.code[key].tuned for key in self.keys.values())

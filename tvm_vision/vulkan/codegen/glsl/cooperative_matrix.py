@@ -61,6 +61,14 @@ def declare(printer: NarrowingPrinter, buffer: Any, shape: tuple[int, int, int])
     printer.emit(f"{typed} {name}[{count}];")
 
 
+def factors_of(source: str) -> str | None:
+    """What a kernel's GLSL multiplies as matrices, "float16" or "int8"; None if it does not."""
+    if "coopMatMulAdd(" not in source:
+        return None
+    found = INT8 if f"coopmat<{types.name(INT8)}," in source else FLOAT16
+    return f"{found.kind}{found.bits}"
+
+
 def _lanes(printer: NarrowingPrinter) -> int:
     """Threads of a subgroup: as many as along threadIdx.x, so that a row of threads is one."""
     extent = printer.analysis.extents.get("threadIdx.x")
