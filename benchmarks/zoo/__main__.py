@@ -28,7 +28,7 @@ from tvm_vision.errors import InputError, TvmVisionError
 from tvm_vision.whole_files import write_whole
 
 from . import trials
-from .networks import CORE, NETWORKS, Network
+from .networks import CORE, LARGE, NETWORKS, Network
 from .prepare import export
 from .report import page
 from .trials import ENGINES, OURS, PRECISIONS, SLOW_TO_LOAD, Trial
@@ -124,6 +124,7 @@ def _groups(planned: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
     help="Networks with this in their name; again for more.  [default: one or a few of a family]",
 )  # fmt: skip
 @click.option("--more", is_flag=True, help="The networks besides these, too.")
+@click.option("--large", is_flag=True, help="Larger networks, images and batches, and no others.")
 @click.option(
     "--engine", "engines", multiple=True, type=click.Choice(list(ENGINES)),
     help="Again for more.  [default: all]",
@@ -140,13 +141,13 @@ def _groups(planned: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
 @click.option("--mark", default="zoo", show_default=True, help="The name of those marks.")
 def main(
     results: Path | None, output: Path | None, most_seconds: float, only: tuple[str, ...],
-    more: bool, engines: tuple[str, ...], precisions: tuple[str, ...], inductor: tuple[str, ...],
-    into: Path | None, mark: str,
+    more: bool, large: bool, engines: tuple[str, ...], precisions: tuple[str, ...],
+    inductor: tuple[str, ...], into: Path | None, mark: str,
 ) -> None:  # fmt: skip
     """Measure (--output), or show RESULTS."""
     try:
         if output is not None:
-            listed = NETWORKS if only or more else CORE
+            listed = LARGE if large else NETWORKS if only or more else CORE
             chosen = [n for n in listed if not only or any(part in n.name for part in only)]
             names = engines or tuple(ENGINES)
             found = measure_all(

@@ -21,6 +21,8 @@ LICENCES = {
     "ultralytics": "AGPL-3.0",
     "own": "Apache-2.0",
 }
+# Images with a longer edge have it in their network's name: others of it are smaller.
+LONG_EDGE = 400
 # Networks of our own and their inputs: pictures, rows, sequences and volumes.
 OWN = {
     "unet": (1, 3, 256, 256),
@@ -54,12 +56,20 @@ class Network:
     def name(self) -> str:
         """Unique in the zoo."""
         batch = f", batch {self.shape[0]}" if self.shape[0] > 1 else ""
-        return f"{self.source} {self.model}{batch}"
+        size = f", {self._size}" if self._size else ""
+        return f"{self.source} {self.model}{batch}{size}"
 
     @property
     def file(self) -> str:
         """The name as part of a file's."""
-        return f"{self.source}_{self.model}_{self.shape[0]}"
+        size = f"_{self._size}" if self._size else ""
+        return f"{self.source}_{self.model}_{self.shape[0]}{size}"
+
+    @property
+    def _size(self) -> str:
+        """Of a large image, as 480x640."""
+        is_large = len(self.shape) == 4 and max(self.shape[2:]) > LONG_EDGE
+        return "x".join(map(str, self.shape[2:])) if is_large else ""
 
     def build(self) -> Any:
         """The module, in evaluation, with random weights of SEED. Raises ImportError without the
@@ -271,4 +281,22 @@ MORE = (
     *(Network("own", model, shape) for model, shape in OWN.items()
       if model not in ("unet", "lstm", "gru")),
 )  # fmt: skip
-NETWORKS = (*CORE, *MORE)
+# Larger ones, at the sizes of images that robots' detectors see, and batches of small ones.
+LARGE = (
+    *_all("ultralytics", 640, "yolov8n yolov8s yolov8m yolov8l yolov5m yolov9c yolov10m yolo11n "
+          "yolo11s yolo11m yolo12s yolo26m"),
+    *_all("torchvision", 512, " ".join(_SEGMENTERS)),
+    *_all("torchvision", 224, "convnext_base swin_b vit_b_32 regnet_y_16gf"),
+    *_all("torchvision", 384, "efficientnet_b4 efficientnet_v2_m"),
+    *_all("torchvision", 224, "mobilenet_v3_large efficientnet_b0 resnet18 shufflenet_v2_x1_0 "
+          "regnet_y_400mf mnasnet1_0", 16),
+    *_all("timm", 224, "caformer_s36 convnextv2_base coatnet_2_rw_224 maxvit_small_tf_224 "
+          "repvit_m2_3 tresnet_l seresnet152d dm_nfnet_f0 eva02_base_patch14_224 resnetv2_101 "
+          "inception_resnet_v2 pvt_v2_b3 xcit_small_12_p16_224 davit_base focalnet_base_srf"),
+    *_all("timm", 256, "fastvit_sa24 swinv2_base_window8_256 regnety_032"),
+    *_all("transformers", 1024, "segformer_b0"),
+    *_all("transformers", 518, "depth_anything_small"),
+    *(Network("own", model, (1, 3, 512, 512)) for model in ("unet", "style_transfer")),
+    Network("own", "super_resolution", (1, 3, 360, 640)),
+)  # fmt: skip
+NETWORKS = (*CORE, *MORE, *LARGE)
