@@ -4,6 +4,7 @@ int64, which many GPUs compute in several steps, and some not at all."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,41 @@ def arg_reduce(x: Any, axis: int | None, keepdims: bool, largest: bool) -> Any:
     name = f"{x.op.name}_red"
     places, _ = te.compute(shape, compared, name=f"{name}_temp")
     return te.compute(shape, lambda *at: places(*at).astype("int64"), name=name)
+
+
+def best_of_parts(x: Any, places: Any) -> Any:
+    """What rows in parts have at the places of the best of each part, (before, parts, after).
+
+    It is a function of its own, as ``place_in_row`` is: where a place is an index TVM compares it
+    as one, in int64, and no longer knows how to put the best of parts together.
+
+    Args:
+        x: (before, parts, terms, after); rows lie along parts and terms.
+        places: (before, parts, after), as ``arg_reduce`` finds them along the terms.
+    """
+    before, parts, _, after = map(int, x.shape)
+    return te.compute((before, parts, after), lambda b, p, a: x(b, p, places(b, p, a), a), "best")
+
+
+def place_in_row(part: Any, places: Any, terms: int, shape: Sequence[int]) -> Any:
+    """Places in whole rows, int64.
+
+    Args:
+        part: in which the best of each row is, (before, after).
+        places: of the best of each part, (before, parts, after).
+        terms: of a part.
+        shape: of the result: that of rows, with any axes of one element between.
+    """
+    after = int(part.shape[1])
+
+    def place(*at: Any) -> Any:
+        row: Any = 0
+        for each, extent in zip(at, shape, strict=True):
+            row = row * extent + each if int(extent) > 1 else row
+        b, a = row // after, row % after
+        return part(b, a) * terms + places(b, part(b, a), a)
+
+    return te.compute(shape, place, name="place")
 
 
 def places_in_int32(function: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -52,6 +52,62 @@ def test_results_are_those_of_numpy(shape, axes, name, keepdims) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+# Rows along one axis, before it or behind it others.
+ROWS = [
+    ((70000,), 0),
+    ((1, 70000), -1),
+    ((2, 66000, 2), 1),
+    ((65537, 3), 0),
+    ((1, 1, 65600, 1), 2),
+]
+
+
+def expected_of(name: str, values: np.ndarray, axis: int) -> np.ndarray:
+    if name in ("argmax", "argmin"):
+        return getattr(np, name)(values, axis=axis)
+    shifted = values - values.max(axis=axis, keepdims=True)
+    total = np.exp(shifted).sum(axis=axis, keepdims=True)
+    return np.exp(shifted) / total if name == "softmax" else shifted - np.log(total)
+
+
+def along(name: str, axis: int) -> Any:
+    operator = getattr(relax.op, name, None) or getattr(relax.op.nn, name)
+    return lambda builder, x: builder.emit(operator(x, axis))
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize(("shape", "axis"), ROWS)
+@pytest.mark.parametrize("name", ["argmax", "argmin", "softmax", "log_softmax"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_places_and_softmax_of_long_rows(
+    shape: tuple[int, ...], axis: int, name: str, precision: str
+) -> None:
+    # Of few values many are the largest; the sum of all exponentials is beyond fp16.
+    values = np.random.default_rng(2).integers(-3, 4, shape).astype("float32") / 8
+    module, signature = module_of(along(name, axis), shape)
+    (found,) = run(compile_model(module, signature, target="vulkan", precision=precision), [values])
+    expected = expected_of(name, values.astype("float64"), axis)
+    assert found.shape == expected.shape
+    error = np.abs(found - expected).max() / np.abs(expected).max()
+    assert error <= (0 if name.startswith("arg") else 1e-3 if precision == "fp16" else 1e-5)
+
+
+def test_the_place_in_all_of_a_tensor_counts_its_axes_as_one() -> None:
+    values = np.random.default_rng(3).integers(0, 9, (3, 200, 300)).astype("float32")
+    module, signature = module_of(lambda b, x: b.emit(relax.op.argmax(x)), values.shape)
+    (found,) = run(compile_model(module, signature, target="vulkan"), [values])
+    assert found == values.argmax()
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin", "softmax", "log_softmax"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_many_threads_share_places_and_softmax(name: str, precision: str) -> None:
+    module, _ = module_of(along(name, 1), (1, 1 << 20))
+    found = launches_of(module, parse_target(MATRIX_GPU), precision=precision)
+    assert max(launch.threads for launch in found) >= LANES
+    assert max(launch.steps for launch in found) < 260
+
+
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_variance_far_from_0_keeps_its_digits(precision: str) -> None:

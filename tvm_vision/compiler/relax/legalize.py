@@ -23,9 +23,14 @@ def _of_places(largest: bool) -> Callable[[relax.BlockBuilder, relax.Call], rela
             arg_reduce, axis=None if axis is None else int(axis),
             keepdims=bool(call.attrs.keepdims), largest=largest,
         )  # fmt: skip
-        return call_of_places(builder, computed, call.args[0], "argmax" if largest else "argmin")
+        return call_of_places(builder, computed, call.args[0], name_of_places(largest))
 
     return legalize
+
+
+def name_of_places(largest: bool) -> str:
+    """Of functions that ``call_of_places`` takes."""
+    return "argmax" if largest else "argmin"
 
 
 def call_of_places(

@@ -2,7 +2,8 @@
 
 The mean of an image of a megapixel is one row to a schedule, which a workgroup takes: 256 threads
 of a GPU walk over what thousands could. Here the axes of a row are taken apart, the inner part is
-summed to hundreds of results, and these to the ones that are wanted.
+summed to hundreds of results, and these to the ones that are wanted. The place of the largest of a
+row, and a softmax along it, are of such sums, too.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tvm
 from tvm import relax
 
+from tvm_vision.topi.arg_reduce import arg_reduce, best_of_parts, place_in_row
 from tvm_vision.topi.moments import mean_of_parts, moments_of_parts, variance_of_parts
 
+from .legalize import call_of_places, name_of_places
 from .operators import fixed_shape, operator_of
 from .rewriting import bindings_of, rewritten
 
@@ -38,11 +42,14 @@ _SUMS = {
     "relax.max": relax.op.max,
     "relax.min": relax.op.min,
 }
+_PLACES = {"relax.argmax": True, "relax.argmin": False}  # whether of the largest
+_SOFTMAX, _LOG_SOFTMAX = "relax.nn.softmax", "relax.nn.log_softmax"
 _MEAN, _VARIANCE = "relax.mean", "relax.variance"
 
 
 def sums_in_steps(mod: tvm.IRModule, groups: int) -> tvm.IRModule:
-    """``main`` with its longest sums, means, variances and maxima in two steps.
+    """``main`` with its longest sums, means, variances and maxima in two steps, and what is made of
+    such: places of maxima, and softmax.
 
     Args:
         groups: workgroups of sums that occupy the device.
@@ -103,12 +110,59 @@ class _LongSums(relax.PyExprMutator):
         name = operator_of(call)
         if name in (_MEAN, _VARIANCE) and (key := self._key(of)) in self._varying:
             return self._of_moments(key, call)
-        row = _row_along(call.args[0], call.attrs.axis, _is_long) if name in _SUMS else None
+        if name in _SUMS:
+            axes = call.attrs.axis
+        elif name in (*_PLACES, _SOFTMAX, _LOG_SOFTMAX):
+            axes = None if call.attrs.axis is None else [call.attrs.axis]
+        else:
+            return call
+        row = _row_along(call.args[0], axes, _is_long)
         if row is None:
             return call
-        emit, operator = self.builder_.emit, _SUMS[name]
+        if name in _SUMS:
+            return self._of_sum(call, row)
+        return self._of_places(call, row) if name in _PLACES else self._of_softmax(call, row)
+
+    def _of_sum(self, call: relax.Call, row: _Row) -> relax.Expr:
+        emit, operator = self.builder_.emit, _SUMS[operator_of(call)]
         x = emit(operator(row.parted(emit, call.args[0]), [row.first + 1]))
         return operator(x, call.attrs.axis, keepdims=call.attrs.keepdims)
+
+    def _of_places(self, call: relax.Call, row: _Row) -> relax.Expr:
+        """Of the best of each part the best."""
+        builder, largest = self.builder_, _PLACES[operator_of(call)]
+        name = name_of_places(largest)
+
+        def places_along(axis: int, of: Any, name: str) -> Any:
+            places = partial(arg_reduce, axis=axis, keepdims=False, largest=largest)
+            return builder.emit(call_of_places(builder, places, of, name))
+
+        x = row.flat(builder.emit, call.args[0])
+        places = places_along(2, x, f"{name}_of_parts")
+        part = places_along(1, builder.emit_te(best_of_parts, x, places), name)
+        shape = [int(size) for size in call.ty.shape]
+        return builder.call_te(place_in_row, part, places, row.terms // row.parts, shape)
+
+    def _of_softmax(self, call: relax.Call, row: _Row) -> relax.Expr:
+        """By the largest of the row and the sum of all exponentials, which are computed twice: to
+        keep them would be another pass over memory."""
+        emit, shape = self.builder_.emit, fixed_shape(call)
+        x = row.parted(emit, call.args[0])
+
+        def whole(operator: Any, of: Any) -> Any:
+            parts = emit(operator(of, [row.first + 1], keepdims=True))
+            return emit(operator(parts, [row.first], keepdims=True))
+
+        def less(by: Any) -> Any:
+            return emit(relax.op.subtract(x, by))
+
+        most = whole(relax.op.max, x)
+        total = whole(relax.op.sum, emit(relax.op.exp(less(most))))
+        if operator_of(call) == _SOFTMAX:
+            result = relax.op.divide(emit(relax.op.exp(less(most))), total)
+        else:
+            result = relax.op.subtract(less(most), emit(relax.op.log(total)))
+        return relax.op.reshape(emit(result), shape)
 
     def _of_moments(self, key: Any, call: relax.Call) -> relax.Expr:
         """A mean or variance, where a variance of these rows is wanted."""
