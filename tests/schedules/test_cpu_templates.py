@@ -176,6 +176,42 @@ def clipped() -> Any:
     return te.create_prim_func([x, te.compute(sizes(7, 70), nearest)])
 
 
+def permuted(shape: tuple[int, ...], order: Sequence[int], dtype: str = "float32") -> Maker:
+    def make() -> Any:
+        x = te.placeholder(sizes(*shape), dtype, "x")
+        return te.create_prim_func([x, topi.transpose(x, order)])
+
+    return make
+
+
+def turned_sum() -> Any:
+    """Two tensors whose rows are columns, one as it is, and a number for each row and column."""
+    x, y = (te.placeholder(sizes(3, 21, 5, 35), "float32", name) for name in "xy")
+    plain = te.placeholder(sizes(3, 5, 35, 21), "float32", "plain")
+    by_row = te.placeholder(sizes(3, 5, 35, 1), "float32", "by_row")
+    by_column = te.placeholder(sizes(21), "float32", "by_column")
+
+    def value(n: Any, i: Any, j: Any, c: Any) -> Any:
+        turned = te.max(x(n, c, i, j), 0.0) * y(n, c, i, j) + x(n, c, i, j)
+        return turned + plain(n, i, j, c) * by_row(n, i, j, 0) + by_column(c)
+
+    result = te.compute(sizes(3, 5, 35, 21), value)
+    return te.create_prim_func([x, y, plain, by_row, by_column, result])
+
+
+def turned_and_cast() -> Any:
+    x = te.placeholder(sizes(40, 37, 3), "uint8", "x")
+    y = topi.cast(topi.transpose(x, (2, 1, 0)), "float32")
+    return te.create_prim_func([x, te.compute(y.shape, lambda *at: y(*at) * 0.5)])
+
+
+def turned_parts() -> Any:
+    """What is read is a part of each row, and every second row."""
+    x = te.placeholder(sizes(4, 30, 20), "float32", "x")
+    result = te.compute(sizes(4, 13, 17), lambda n, i, j: x(3 - n, j, 0) + x(n, j, i))
+    return te.create_prim_func([x, result])
+
+
 def chosen() -> Any:
     """Comparisons of every kind, of columns that go up and down by more than one."""
     x = te.placeholder(sizes(7, 90), "float32", "x")
@@ -234,6 +270,25 @@ CASES: dict[str, tuple[str, Maker]] = {
     "mirrored": ("cpu_pieces", mirrored),
     "nearest inside": ("cpu_pieces", clipped),
     "every second from a place": ("cpu_pieces", chosen),
+    "transposed": ("cpu_transpose", permuted((70, 53), (1, 0))),
+    "transposed, few rows": ("cpu_transpose", permuted((100, 3), (1, 0))),
+    "transposed, few columns": ("cpu_transpose", permuted((3, 100), (1, 0))),
+    "transposed, four by five": ("cpu_transpose", permuted((2, 4, 5), (0, 2, 1))),
+    "transposed, pages apart": ("cpu_transpose", permuted((256, 130), (1, 0))),
+    "channels last": ("cpu_transpose", permuted((2, 19, 7, 9), (0, 2, 3, 1))),
+    "channels first": ("cpu_transpose", permuted((2, 7, 9, 19), (0, 3, 1, 2))),
+    "heads": ("cpu_transpose", permuted((1, 37, 3, 16), (0, 2, 1, 3))),
+    "heads' keys": ("cpu_transpose", permuted((1, 37, 3, 16), (0, 2, 3, 1))),
+    "first axis last": ("cpu_transpose", permuted((9, 10, 11), (1, 2, 0))),
+    "last axis first": ("cpu_transpose", permuted((9, 1, 10, 11), (3, 0, 1, 2))),
+    "all axes reversed": ("cpu_transpose", permuted((5, 4, 6, 7), (3, 2, 1, 0))),
+    "long copies": ("cpu_transpose", permuted((3, 2, 5000), (1, 0, 2))),
+    "transposed bytes": ("cpu_transpose", permuted((45, 70), (1, 0), "int8")),
+    "transposed halves": ("cpu_transpose", permuted((45, 70), (1, 0), "float16")),
+    "transposed doubles": ("cpu_transpose", permuted((45, 70), (1, 0), "float64")),
+    "a sum of transposed": ("cpu_transpose", turned_sum),
+    "transposed and cast": ("cpu_transpose", turned_and_cast),
+    "a row and a column of one": ("cpu_nest", turned_parts),
 }
 
 
@@ -276,7 +331,8 @@ def check(function: Any, template: str, tried: Sequence[ScheduleConfig]) -> None
      "product of few columns", "product by one matrix", "product by one of a batch",
      "product without a batch", "product of one term", "softmax", "softmax of whole vectors",
      "softmax of a row", "layer normalization", "mean", "largest", "joined rows",
-     "joined channels", "padded", "mirrored", "nearest inside", "every second from a place"],
+     "joined channels", "padded", "mirrored", "nearest inside", "every second from a place",
+     *(name for name, (template, _) in CASES.items() if template == "cpu_transpose")],
 )  # fmt: skip
 def test_some_candidates_are_right(name: str) -> None:
     """The likeliest, one from the middle and the least likely; the slow test tries all."""
@@ -312,6 +368,7 @@ def test_candidates_differ_in_every_number() -> None:
         ("cpu_product", {"rows", "vectors", "packed", "together", "unroll", "parallel"}),
         ("cpu_rows", {"vectors", "parallel"}),
         ("cpu_pieces", {"vectors", "parallel"}),
+        ("cpu_transpose", {"columns", "rows", "parallel"}),
         ("cpu_nest", {"channels", "vectors", "threads_from"}),
     ):
         found: dict[str, set[Any]] = {name: set() for name in varied}

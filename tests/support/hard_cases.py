@@ -311,6 +311,22 @@ def _mirrored() -> Case:
     )  # fmt: skip
 
 
+def _transposed() -> Case:
+    shape = (3, 21, 5, 13)
+
+    def function(dtype: str) -> tirx.PrimFunc:
+        x = te.placeholder([tirx.IntImm("int64", size) for size in shape], dtype, "x")
+        return te.create_prim_func([x, topi.transpose(x, (0, 2, 3, 1))])
+
+    def exact(x: Array) -> Array:
+        return x.transpose(0, 2, 3, 1)
+
+    return Case(
+        "cpu_transpose", function, (shape,), exact, bound=lambda x: np.zeros_like(exact(x)),
+        dtypes=("float32", "float16"),
+    )  # fmt: skip
+
+
 CASES: dict[str, Case] = {
     **_general("elementwise", "contraction", "reduction"),
     "conv2d": _case(
@@ -360,6 +376,7 @@ CASES: dict[str, Case] = {
         lambda x, w: np.einsum("nihwcyx,oiyxcb->nohwb", _blocked_windows(x, 0.0), w), 18 * B,
     ),
     "mirrored edges, on a processor": _mirrored(),
+    "axes in another order, on a processor": _transposed(),
     "depthwise, on a processor": _processor_case(
         lambda x, w: nchwc.depthwise(x, w, _WINDOW, (7, 9)), (_BLOCKS, (2, 3, 3, B)),
         lambda x, w: np.einsum("nihwcyx,iyxc->nihwc", _blocked_windows(x, 0.0), w), 9,

@@ -37,6 +37,7 @@ For processors ``cpu/windows.py`` and ``cpu/gather.py`` write the loops of what
 | cpu_product | cpu.products.ProductTile | products of two tensors of matrices |
 | cpu_rows | cpu.rows.RowLoop | sums over rows with what follows: softmax, layer normalization |
 | cpu_pieces | cpu.pieces.PieceLoop | choices by the column of a row: concatenations, paddings |
+| cpu_transpose | cpu.transposes.TransposeLoop | axes in another order |
 | cpu_nest | cpu.nests.NestShape | everything else |
 """
 

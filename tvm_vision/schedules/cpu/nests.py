@@ -84,7 +84,7 @@ class Nest:
 
 def nests_of(function: Any) -> tuple[Nest, ...]:
     """The blocks of a function that are scheduled. Raises NotWritten where there are none."""
-    schedule = _inlined(function)
+    schedule = inlined(function)
     found = [_nest(schedule, block) for block in _blocks(schedule)]
     nests = tuple(nest for nest in found if nest is not None)
     if not nests:
@@ -109,13 +109,13 @@ def schedule_nests(function: Any, processor: Processor, shape: NestShape | None 
 
     Raises NotWritten where TVM cannot take its blocks apart.
     """
-    schedule = _inlined(function)
+    schedule = inlined(function)
     for block in _blocks(schedule):
         _attempt(schedule, block, shape or NestShape(), processor)
     return schedule.mod["main"].with_attrs(function.attrs)
 
 
-def _inlined(function: Any) -> Schedule:
+def inlined(function: Any) -> Schedule:
     try:
         schedule = Schedule(function)
         _inline(schedule)

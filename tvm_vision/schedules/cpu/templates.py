@@ -16,7 +16,7 @@ from tvm import s_tir, tirx
 
 from ..common import NotThisKind
 from ..coverage import unwritten
-from . import gather, nests, pieces, products, rows, tiles, windows
+from . import gather, nests, pieces, products, rows, tiles, transposes, windows
 from .casts import cast_by_steps
 from .extremes import new_first
 from .loops import NotWritten
@@ -96,6 +96,13 @@ TEMPLATES: dict[str, CpuTemplate] = {
             pieces.pieces_of,
             pieces.candidates,
             pieces.write_pieces,
+        ),
+        CpuTemplate(
+            "cpu_transpose",
+            transposes.TransposeLoop,
+            transposes.transpose_of,
+            transposes.candidates,
+            transposes.write_transpose,
         ),
         CpuTemplate(
             "cpu_nest", nests.NestShape, nests.nests_of, nests.candidates, nests.schedule_nests
