@@ -240,6 +240,20 @@ def test_mish_keeps_the_digits_of_small_results():
     check(model, feeds, [wanted.astype(np.float32)], rtol=1e-5, atol=0)
 
 
+ACTIVATIONS = (
+    "Celu", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Selu", "Shrink", "Sigmoid",
+    "Softplus", "Softsign", "Tanh", "ThresholdedRelu",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", ACTIVATIONS)
+def test_activations_of_infinities(operator):
+    """And of the numbers next to them: a factor of 0 would make NaN of an infinity."""
+    largest = np.finfo(np.float32).max
+    positive = [0.0, 0.3, 1.0, 2.0, 1e30, largest, np.inf]
+    check(*model_of(operator, [np.array([*positive, *(-x for x in positive)], np.float32)]))
+
+
 def test_an_unsorted_top_k_and_one_of_the_largest_numbers():
     check(*model_of("TopK", [real(3, 7)], {1: np.array([2])}, outputs=2, sorted=1))
     numbers = RANDOM.integers(0, 1 << 63, (3, 7)).astype(np.uint64) * 2

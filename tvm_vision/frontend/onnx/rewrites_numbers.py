@@ -152,6 +152,15 @@ def shrink(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(steps.cast(moved, dtype))
 
 
+def thresholded_relu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """Values above alpha, and 0 for all others: TVM multiplies these by 0, of which an infinity
+    becomes NaN."""
+    dtype, steps = graph.dtype(node.input[0]), NodeBuilder(graph, node)
+    alpha = np.array(attribute(node, "alpha", 1.0), dtype)
+    above = steps("Greater", node.input[0], alpha)
+    return steps.finish(steps("Where", above, node.input[0], np.zeros((), dtype)))
+
+
 def eye_like(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """Ones along a diagonal: a constant, whose type TVM takes from the input alone."""
     rows, columns = graph.shape(node.input[0])
@@ -231,5 +240,6 @@ NUMBER_REWRITES: dict[str, Rewrite] = {
     "Mod": modulo,
     "Pow": power,
     "Shrink": shrink,
+    "ThresholdedRelu": thresholded_relu,
     "TopK": top_k,
 }

@@ -16,7 +16,7 @@ Nodes = Sequence[onnx.NodeProto] | None
 # Operators that processors have no function of float16 for, or TVM no result of.
 NOT_IN_HALF = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh")
 # Those that TVM writes with a constant in float32.
-IN_SINGLE = ("Elu", "Selu", "ThresholdedRelu")
+IN_SINGLE = ("Elu", "Selu")
 
 
 def half_in_single(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
