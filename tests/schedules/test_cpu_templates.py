@@ -176,6 +176,36 @@ def clipped() -> Any:
     return te.create_prim_func([x, te.compute(sizes(7, 70), nearest)])
 
 
+def pooled(
+    shape: tuple[int, ...], kernel: Sequence[int], stride: int, pads: Sequence[int],
+    kind: str = "max", dilation: int = 1, channels_last: bool = False, ceiling: bool = False,
+) -> Maker:  # fmt: skip
+    """A pool and relu behind it. pads: before each axis, then behind each."""
+
+    def make() -> Any:
+        rank = len(kernel)
+        of_rank = (topi.nn.pool1d, topi.nn.pool2d, topi.nn.pool3d)[rank - 1]
+        image = "DHW"[3 - rank :]
+        layout = f"N{image}C" if channels_last else f"NC{image}"
+        x = te.placeholder(sizes(*shape), "float32", "x")
+        y = of_rank(
+            x, sizes(*kernel), sizes(*[stride] * rank), sizes(*[dilation] * rank), sizes(*pads),
+            kind, ceiling, layout, count_include_pad=False,
+        )  # fmt: skip
+        zero = tirx.const(0.0, "float32")
+        return te.create_prim_func([x, te.compute(y.shape, lambda *at: te.max(y(*at), zero))])
+
+    return make
+
+
+def padded_by_one() -> Any:
+    """Padding by what a maximum would see."""
+    x = te.placeholder(sizes(2, 3, 9, 21), "float32", "x")
+    edges = topi.nn.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), 1.0)
+    one, none = sizes(1, 1), sizes(0, 0, 0, 0)
+    return te.create_prim_func([x, topi.nn.pool2d(edges, sizes(3, 3), one, one, none, "max")])
+
+
 def permuted(shape: tuple[int, ...], order: Sequence[int], dtype: str = "float32") -> Maker:
     def make() -> Any:
         x = te.placeholder(sizes(*shape), dtype, "x")
@@ -270,6 +300,22 @@ CASES: dict[str, tuple[str, Maker]] = {
     "mirrored": ("cpu_pieces", mirrored),
     "nearest inside": ("cpu_pieces", clipped),
     "every second from a place": ("cpu_pieces", chosen),
+    "pool in order": ("cpu_pool", pooled((2, 3, 13, 37), (3, 3), 2, (1, 1, 1, 1))),
+    "pool without edges": ("cpu_pool", pooled((2, 3, 12, 34), (2, 2), 2, (0, 0, 0, 0))),
+    "pool of few columns": ("cpu_pool", pooled((2, 3, 6, 5), (3, 3), 1, (1, 1, 1, 1))),
+    "pool by threes": ("cpu_pool", pooled((1, 3, 31, 40), (3, 2), 3, (1, 0, 2, 1), ceiling=True)),
+    "pool by fives": ("cpu_pool", pooled((1, 3, 31, 50), (5, 5), 5, (2, 2, 2, 2))),
+    "pool, dilated": ("cpu_pool", pooled((1, 3, 19, 40), (3, 3), 1, (2, 2, 2, 2), dilation=2)),
+    "pool of large windows": ("cpu_pool", pooled((1, 3, 20, 20), (9, 9), 1, (4, 4, 4, 4))),
+    "pool of rows": ("cpu_pool", pooled((2, 3, 70), (4,), 2, (1, 2))),
+    "pool of volumes": ("cpu_pool", pooled((1, 2, 7, 9, 24), (3, 3, 3), 2, (1,) * 6)),
+    "pool of channels last": (
+        "cpu_pool",
+        pooled((2, 9, 11, 19), (3, 3), 2, (1, 1, 1, 1), channels_last=True),
+    ),
+    "average pool in order": ("cpu_pool", pooled((2, 3, 13, 37), (3, 3), 2, (1, 0, 1, 2), "avg")),
+    "pool of one result": ("cpu_nest", pooled((2, 3, 7, 7), (7, 7), 1, (0, 0, 0, 0))),
+    "pool that sees its edges": ("cpu_nest", padded_by_one),
     "transposed": ("cpu_transpose", permuted((70, 53), (1, 0))),
     "transposed, few rows": ("cpu_transpose", permuted((100, 3), (1, 0))),
     "transposed, few columns": ("cpu_transpose", permuted((3, 100), (1, 0))),
@@ -332,7 +378,7 @@ def check(function: Any, template: str, tried: Sequence[ScheduleConfig]) -> None
      "product without a batch", "product of one term", "softmax", "softmax of whole vectors",
      "softmax of a row", "layer normalization", "mean", "largest", "joined rows",
      "joined channels", "padded", "mirrored", "nearest inside", "every second from a place",
-     *(name for name, (template, _) in CASES.items() if template == "cpu_transpose")],
+     *(name for name, (template, _) in CASES.items() if template in ("cpu_transpose", "cpu_pool"))],
 )  # fmt: skip
 def test_some_candidates_are_right(name: str) -> None:
     """The likeliest, one from the middle and the least likely; the slow test tries all."""
@@ -368,6 +414,7 @@ def test_candidates_differ_in_every_number() -> None:
         ("cpu_product", {"rows", "vectors", "packed", "together", "unroll", "parallel"}),
         ("cpu_rows", {"vectors", "parallel"}),
         ("cpu_pieces", {"vectors", "parallel"}),
+        ("cpu_pool", {"vectors", "parallel"}),
         ("cpu_transpose", {"columns", "rows", "parallel"}),
         ("cpu_nest", {"channels", "vectors", "threads_from"}),
     ):

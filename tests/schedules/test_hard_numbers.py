@@ -28,7 +28,7 @@ QUICK = (
     "conv2d by windows on matrices", "max, on a processor", "matmul, on a processor",
     "relu, on a processor", "conv2d, on a processor",
     "max_pool2d, on a processor", "gather, on a processor", "mirrored edges, on a processor",
-    "axes in another order, on a processor",
+    "axes in another order, on a processor", "max_pool2d in the network's order, on a processor",
 )  # fmt: skip
 EVERY = [(name, dtype) for name, case in CASES.items() for dtype in case.dtypes]
 

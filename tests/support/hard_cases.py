@@ -375,6 +375,10 @@ CASES: dict[str, Case] = {
         (_BLOCKS, (3, 2, 3, 3, B, B)),
         lambda x, w: np.einsum("nihwcyx,oiyxcb->nohwb", _blocked_windows(x, 0.0), w), 18 * B,
     ),
+    "max_pool2d in the network's order, on a processor": _case(
+        "cpu_pool", lambda x: OP.nn.max_pool2d(x, (3, 3), padding=(1, 1)), (IMAGE,), _largest,
+        passing_nan=(_largest_number,), dtypes=("float32",),
+    ),
     "mirrored edges, on a processor": _mirrored(),
     "axes in another order, on a processor": _transposed(),
     "depthwise, on a processor": _processor_case(

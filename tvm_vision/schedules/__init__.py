@@ -34,6 +34,7 @@ For processors ``cpu/windows.py`` and ``cpu/gather.py`` write the loops of what
 |---|---|---|
 | cpu_window | cpu.tiles.WindowTile | convolutions and pools of channels in blocks |
 | cpu_gather | cpu.gather.GatherLoop | selections of channels in blocks |
+| cpu_pool | cpu.pools.PoolLoop | maxima and sums of windows in the network's order |
 | cpu_product | cpu.products.ProductTile | products of two tensors of matrices |
 | cpu_rows | cpu.rows.RowLoop | sums over rows with what follows: softmax, layer normalization |
 | cpu_pieces | cpu.pieces.PieceLoop | choices by the column of a row: concatenations, paddings |

@@ -206,7 +206,7 @@ def _stays(schedule: Schedule, block: Any) -> bool:
     return bool(found)
 
 
-def _chooses(value: Any) -> bool:
+def chooses(value: Any) -> bool:
     """True for a call of if_then_else."""
     return getattr(getattr(value, "op", None), "name", "").endswith("if_then_else")
 
@@ -226,7 +226,7 @@ def in_vectors(statement: Any, along: Any) -> bool:
     odd: list[Any] = []
 
     def check(node: Any) -> None:
-        if _chooses(node):
+        if chooses(node):
             node = node.args[0]
         elif isinstance(node, tvm.ir.Call) and getattr(node.op, "name", "") not in SCALAR_CALLS:
             return

@@ -16,7 +16,7 @@ from tvm import s_tir, tirx
 
 from ..common import NotThisKind
 from ..coverage import unwritten
-from . import gather, nests, pieces, products, rows, tiles, transposes, windows
+from . import gather, nests, pieces, pools, products, rows, tiles, transposes, windows
 from .casts import cast_by_steps
 from .extremes import new_first
 from .loops import NotWritten
@@ -75,6 +75,7 @@ TEMPLATES: dict[str, CpuTemplate] = {
             tiles.candidates,
             windows.write_window,
         ),
+        CpuTemplate("cpu_pool", pools.PoolLoop, pools.pool_of, pools.candidates, pools.write_pool),
         CpuTemplate(
             "cpu_product",
             products.ProductTile,
