@@ -260,7 +260,9 @@ def _top_k(network: Compilation) -> None:
 
 
 def _scans(network: Compilation) -> None:
-    network.module = scans_by_rows(network.module, network.limits.threads)
+    network.module = scans_by_rows(
+        network.module, network.limits.threads if network.on_gpu else None
+    )
 
 
 def _attention(network: Compilation) -> None:
@@ -440,7 +442,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("sums_in_steps", RELAX, _sums_in_steps, 3, lambda n: n.on_gpu),
     Phase("scatters_as_gathers", RELAX, _scatters),
     Phase("top_k_of_rows", RELAX, _top_k, 0, lambda n: n.on_gpu),
-    Phase("scans_by_rows", RELAX, _scans, 0, lambda n: n.on_gpu),
+    Phase("scans_by_rows", RELAX, _scans),
     Phase("pools_before_concats", RELAX, _relax_on(pools_before_concats), 3,
           lambda n: n.on_new_gpu),
     Phase("winograd", RELAX, _winograd, 3, lambda n: n.on_gpu),

@@ -1,7 +1,8 @@
-"""Running sums and products of rows, by one workgroup each.
+"""Running sums and products: of rows by one workgroup each, on processors down columns.
 
 TVM's kernels for GPUs go over a row block by block, and once more for what was before each: an
-H200 took 13 to 16 us for some thousand numbers, which are a thread's few here.
+H200 took 13 to 16 us for some thousand numbers, which are a thread's few here. For processors it
+goes down one column after the other, a number of each cache line.
 """
 
 from __future__ import annotations
@@ -9,12 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import tvm_ffi
 from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from .by_hand import before_thread, kernel, local
 
 THREADS = 256
+# Of neighbouring columns: what vectors of registers hold.
+STRIP_BITS = 2048
+# Fewer numbers are done before other threads have woken up.
+WORTH_THREADS = 1 << 14
 COMBINE: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
     "cumsum": (lambda a, b: a + b, 0),
     "cumprod": (lambda a, b: a * b, 1),
@@ -62,3 +69,39 @@ def scan(x: te.Tensor, kind: str, dtype: str, exclusive: bool, threads: int) -> 
 
     launch = {"blockIdx.x": rows, "threadIdx.x": threads}
     return kernel(kind, [((rows, count), dtype)], [x], launch, statements)[0]
+
+
+def scan_down(x: te.Tensor, kind: str, dtype: str, exclusive: bool) -> te.Tensor:
+    """As ``scan``, down the columns of matrices, on processors: vectors of neighbouring columns,
+    which threads share.
+
+    x: (matrices, n, columns).
+    """
+    matrices, count, columns = (int(size) for size in x.shape)
+    combine, neutral = COMBINE[kind]
+    width = min(columns, STRIP_BITS // max(8, tvm_ffi.dtype(dtype).bits))
+    strips = -(-columns // width)
+
+    def body(ins: Any, outs: Any) -> tirx.Stmt:
+        given, result = T.buffer_proxy(ins[0]), T.buffer_proxy(outs[0])
+        with IRBuilder() as builder:
+            shared = matrices * count * columns >= WORTH_THREADS
+            with (T.parallel if shared else T.serial)(0, matrices * strips) as strip:
+                matrix = strip // strips
+                # The last one begins earlier, and computes some columns again.
+                first = tirx.min(strip % strips * width, columns - width)
+                own = local(dtype, width)
+                with T.vectorized(0, width) as lane:
+                    own[lane] = tirx.const(neutral, dtype)
+                with T.serial(0, count) as place:
+                    with T.vectorized(0, width) as lane:
+                        if exclusive:
+                            result[matrix, place, first + lane] = own[lane]
+                        new = given[matrix, place, first + lane].astype(dtype)
+                        own[lane] = combine(own[lane], new)
+                        if not exclusive:
+                            result[matrix, place, first + lane] = own[lane]
+            return builder.get()
+
+    shape = (matrices, count, columns)
+    return te.extern([shape], [x], body, dtype=[dtype], name=kind)

@@ -1,4 +1,4 @@
-"""Running sums and products by rows on a GPU, against numpy."""
+"""Running sums and products by rows on a GPU, down columns on a processor, against numpy."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def scanned(kind, axis, dtype, exclusive):
     return lambda builder, x: builder.emit(getattr(relax.op, kind)(x, axis, dtype, exclusive))
 
 
-def found_of(build, x):
+def found_of(build, x, target="vulkan"):
     module, signature = module_of(build, x.shape, dtype=str(x.dtype))
-    executor = executor_of(compile_model(module, signature, target="vulkan"), tvm.vulkan(0))
+    device = tvm.vulkan(0) if target == "vulkan" else tvm.cpu()
+    executor = executor_of(compile_model(module, signature, target=target), device)
     executor.run(x0=x)
     return executor.get_output(0).numpy()
 
@@ -47,6 +48,34 @@ def test_scans_are_those_of_numpy(shape, axis, kind, exclusive):
     build = scanned(kind, axis, "int32", exclusive)
     found, expected = found_of(build, x), wanted(x, kind, axis, "int32", exclusive)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("kind", ["cumsum", "cumprod"])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((7,), 0), ((300, 2), 0), ((1, 5), 0), ((300, 5), 0), ((2, 300, 70), 1), ((2, 3, 4, 33), -3),
+     ((200, 130), 0), ((3, 255), 1)],
+)  # fmt: skip
+def test_scans_down_columns_are_those_of_numpy(shape, axis, kind, exclusive):
+    x = np.random.default_rng(1).integers(-2, 3, shape).astype("int32")
+    x = x if kind == "cumsum" else np.where(x == 0, 1, np.sign(x)).astype("int32")
+    build = scanned(kind, axis, "int32", exclusive)
+    found, expected = found_of(build, x, "llvm"), wanted(x, kind, axis, "int32", exclusive)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [("float32", "float32"), ("int8", "int32"), ("int32", "int64"), ("bool", "int32"),
+     ("float16", "float16"), ("float32", "float64")],
+)  # fmt: skip
+def test_scans_down_columns_of_types(given, made):
+    x = np.random.default_rng(2).uniform(-1, 1, (30, 70)).astype(given)
+    found = found_of(scanned("cumsum", 0, made, False), x, "llvm")
+    assert found.dtype == made
+    rtol = 1e-2 if made == "float16" else 1e-5
+    np.testing.assert_allclose(found, np.cumsum(x, 0, dtype=made), rtol=rtol, atol=rtol)
 
 
 @pytest.mark.parametrize(

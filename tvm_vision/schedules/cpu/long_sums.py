@@ -22,6 +22,8 @@ MANY = 256
 # Parts are of this many at least, where a row has them.
 LEAST = 16
 FLOATS = ("float32", "float64")
+# Results that threads do not share, of which none is worth waking them.
+FEW = 8
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class SumLoops:
 
 
 def is_long(schedule: Schedule, block: Any) -> bool:
-    """Whether a block adds up many numbers each of which it reads once.
+    """Whether a block adds up many numbers each of which it reads once, or has the largest or
+    least of them for few results, which threads would not share.
 
     Of products, whose numbers are read for many results, tiles are in registers instead, and signs
     differ.
@@ -51,7 +54,12 @@ def is_long(schedule: Schedule, block: Any) -> bool:
     if math.prod(int(getattr(axis.dom.extent, "value", 0)) for axis in terms) < MANY:
         return False
     store = found.body
-    if not isinstance(store, tirx.BufferStore) or not isinstance(store.value, prim.Add):
+    if not isinstance(store, tirx.BufferStore):
+        return False
+    others = [axis for axis in found.iter_vars if axis.iter_type != tirx.IterVar.CommReduce]
+    results = math.prod(int(getattr(axis.dom.extent, "value", 0)) for axis in others)
+    kinds = (prim.Add, prim.Max, prim.Min) if results <= FEW else prim.Add
+    if not isinstance(store.value, kinds):
         return False
     if str(store.buffer.ty.dtype) not in FLOATS:
         return False
@@ -108,9 +116,10 @@ def _loops(schedule: Schedule, block: Any, first: int, vector: bool, threads_fro
     operations = math.prod(_extent(schedule, loop) for loop in loops)
     if vector:
         schedule.vectorize(loops[-1])
-    schedule.decompose_reduction(block, loops[first])
+    # Of a block that is in two TVM takes no loop for one that threads may share.
     if first and operations >= threads_from:
         schedule.parallel(schedule.fuse(*loops[:first]))
+    schedule.decompose_reduction(block, loops[first])
 
 
 def _rows(schedule: Schedule, terms: Sequence[Any]) -> tuple[list[Any], list[Any]]:

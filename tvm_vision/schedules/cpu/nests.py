@@ -295,6 +295,7 @@ def _sum(schedule: Schedule, block: Any, kinds: str, cut: _Cut) -> None:
     schedule.reorder(*spatial, *reduced, *[loop for loop, _ in inner])
     for loop, kind in inner:
         getattr(schedule, kind)(loop)
-    schedule.decompose_reduction(block, reduced[0])
+    # Of a block that is in two TVM takes no loop for one that threads may share.
     if spatial and cut.parallel:
         schedule.parallel(schedule.fuse(*spatial))
+    schedule.decompose_reduction(block, reduced[0])

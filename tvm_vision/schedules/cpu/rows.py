@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import prim
 
@@ -26,6 +27,8 @@ LEAST_COLUMNS = 16
 # at most, of four lanes where they are shortest.
 MOST_ADDED, MOST_VECTORS = 256, 8
 MOST_COLUMNS = MOST_ADDED * MOST_VECTORS * 4
+# Of several longer rows sums have parts. A single one threads had better share.
+MOST_OF_SEVERAL = MOST_COLUMNS * MOST_ADDED
 # Fewer numbers are done before other threads have woken up.
 WORTH_THREADS = 1 << 13
 # Among how many tasks threads share rows.
@@ -77,8 +80,9 @@ def _parsed(function: Any) -> tuple[list[Stage], Rows]:
     outer = sums[0].shape
     kept = outer and outer[-1] == 1 and any(s.shape == [*outer[:-1], columns] for s in stages)
     rows = Rows(tuple(outer[:-1] if kept else outer), columns, len(stages))
-    if not LEAST_COLUMNS <= columns <= MOST_COLUMNS or rows.count == 0:
-        raise NotWritten(f"rows of {LEAST_COLUMNS} to {MOST_COLUMNS} numbers are needed")
+    most = MOST_OF_SEVERAL if rows.count > 1 else MOST_COLUMNS
+    if not LEAST_COLUMNS <= columns <= most or rows.count == 0:
+        raise NotWritten(f"rows of {LEAST_COLUMNS} to {most} numbers are needed")
     for stage in stages:
         _check(stage, rows, [other.buffer for other in stages])
     return stages, rows
@@ -141,7 +145,8 @@ def _term(stage: Stage) -> tuple[Any, Any]:
 def candidates(rows: Rows, processor: Processor) -> list[RowLoop]:
     """What may be tried for rows, the likeliest first."""
     whole = rows.columns // min(processor.lanes, rows.columns)
-    counts = [n for n in (4, 2, 1, MOST_VECTORS) if n <= whole <= n * MOST_ADDED]
+    most = MOST_ADDED if rows.columns <= MOST_COLUMNS else MOST_ADDED**2
+    counts = [n for n in (4, 2, 1, MOST_VECTORS) if n <= whole <= n * most]
     many = rows.count > 1
     likely = many and rows.count * rows.columns * rows.stages >= WORTH_THREADS
     kinds = [likely, not likely] if many else [False]
@@ -197,10 +202,29 @@ class _Writer:
             if _is_sum(stage):
                 statements += self._sum(stage, outer)
             elif _is_whole(stage, self._rows):
-                statements += self._columns(partial(self._store, stage, outer))
+                stage, once = self._once(stage, outer)
+                statements += [*once, *self._columns(partial(self._store, stage, outer))]
             else:
                 statements.append(self._keep(stage, outer, self._value(stage, outer, None)))
         return make.sequence(statements)
+
+    def _once(self, stage: Stage, outer: Sequence[Any]) -> tuple[Stage, list[Any]]:
+        """A block whose calls that are the same for all columns are numbers of the row, and what
+        computes these: LLVM would do so for each vector, as a store might change them."""
+        statements: list[Any] = []
+        column = stage.axes[-1]
+
+        def number(call: Any) -> Any:
+            if make.mentions(call, column):
+                return call
+            kept = make.local("once", (1,), str(call.ty.dtype))
+            value = self._value(replace(stage, value=call), outer, None)
+            statements.append(tirx.AllocBuffer(kept))
+            statements.append(tirx.BufferStore(kept, value, [make.integer(0)]))
+            return tirx.BufferLoad(kept, [make.integer(0)])
+
+        value = tvm_ffi.structural_map(stage.value, (ir.Call, number), order="post")
+        return replace(stage, value=value), statements
 
     def _columns(self, body: Callable[[Any], Any]) -> list[Any]:
         """``body`` of all columns by whole vectors; the last begins earlier."""
@@ -286,16 +310,24 @@ class _Writer:
             return tirx.BufferStore(total, kind(tirx.BufferLoad(total, [zero]), new), [zero])
 
         done = whole // count
-        statements = [
-            tirx.AllocBuffer(sums),
-            make.loop("sum", count, lambda i: set_to(i, lambda _: nothing), Kind.UNROLLED),
-            make.loop(
-                "vectors", done,
+
+        def steps(first: Any, number: Any) -> Any:
+            return make.loop(
+                "vectors", number,
                 lambda step: make.loop(
-                    "sum", count, lambda i: add(i, (step * count + i) * lanes), Kind.UNROLLED
+                    "sum", count, lambda i: add(i, ((first + step) * count + i) * lanes),
+                    Kind.UNROLLED,
                 ),
-            ),
-        ]  # fmt: skip
+            )  # fmt: skip
+
+        def empty() -> Any:
+            return make.loop("sum", count, lambda i: set_to(i, lambda _: nothing), Kind.UNROLLED)
+
+        statements = [tirx.AllocBuffer(sums), empty()]
+        if kind is prim.Add and done > MOST_ADDED:
+            statements += self._in_parts(sums, count, done, steps, empty)
+        else:
+            statements.append(steps(make.integer(0), done))
         for i in range(whole - done * count):
             statements.append(add(make.integer(i), make.integer((done * count + i) * lanes)))
         if rest:
@@ -306,3 +338,37 @@ class _Writer:
         if self._is_result(stage):
             statements.append(self._keep(stage, outer, tirx.BufferLoad(total, [zero])))
         return statements
+
+    def _in_parts(
+        self, sums: Any, count: int, done: int, steps: Callable[[Any, Any], Any],
+        empty: Callable[[], Any],
+    ) -> list[Any]:  # fmt: skip
+        """Sums of parts of a row, added up: no lane adds more than MOST_ADDED one after the other.
+        The last part is left in ``sums``, with all others."""
+        parts = make.local("parts", (count, self._lanes))
+
+        def each(buffer: Any, value: Callable[[Any, Any], Any]) -> Any:
+            return make.loop(
+                "sum", count,
+                lambda i: self._lane_loop(
+                    lambda lane: tirx.BufferStore(buffer, value(i, lane), [i, lane])
+                ),
+                Kind.UNROLLED,
+            )  # fmt: skip
+
+        def both(i: Any, lane: Any) -> Any:
+            return tirx.BufferLoad(parts, [i, lane]) + tirx.BufferLoad(sums, [i, lane])
+
+        whole, rest = divmod(done, MOST_ADDED)
+
+        def part(index: Any) -> Any:
+            return make.sequence(
+                [steps(index * MOST_ADDED, MOST_ADDED), each(parts, both), empty()]
+            )
+
+        nothing = make.real(0.0)
+        last = [steps(make.integer(whole * MOST_ADDED), rest)] if rest else []
+        return [
+            tirx.AllocBuffer(parts), each(parts, lambda i, lane: nothing),
+            make.loop("part", whole, part), *last, each(sums, both),
+        ]  # fmt: skip
