@@ -546,6 +546,37 @@ def test_places_reflected_at_the_corners_of_one_pixel(mode, sizes):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize(
+    ("mode", "sizes"),
+    [("nearest", (6, 7)), ("linear", (6, 7)), ("cubic", (6, 7)), ("cubic", (1, 2))],
+)
+def test_places_far_outside_of_an_image(mode, sizes, aligned, padding):
+    """As a flow that nobody trained points to, beyond int32 too: nothing is there, or the border.
+    What lies near is as it was."""
+    shapes = {"x": (1, 2, *sizes), "g": (1, 12, 6, 2), "y": (1, 2, 12, 6)}
+    x, g, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    )
+    how = {"mode": mode, "padding_mode": padding, "align_corners": aligned}
+    graph = helper.make_graph([helper.make_node("GridSample", "xg", "y", **how)], "g", [x, g], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    pixels, ends = image(*shapes["x"]), np.array([-1e30, -1e10, -20, 20, 1e10, 1e30], np.float32)
+    far = np.stack(np.meshgrid(ends, ends[::-1]), -1)[None]
+    near = np.linspace(-2, 2, far.size, dtype=np.float32).reshape(far.shape)
+    places = np.concatenate([far, near], 1)
+    (found,) = run_on_cpu(import_onnx(model)[0], pixels, places)
+    expected = Reference(model).run({"x": pixels, "g": places})["y"]
+    np.testing.assert_allclose(found[:, :, 6:], expected[:, :, 6:], atol=1e-5)
+    if aligned and 1 in sizes and padding == "zeros":
+        return  # every place of an axis of one pixel is at it
+    row, column = ((far[0, ..., axis] > 0) * (sizes[1 - axis] - 1) for axis in (1, 0))
+    at_border = pixels[:, :, row, column] if padding == "border" else 0
+    np.testing.assert_allclose(found[:, :, :6] - at_border, 0, atol=1e-5)
+
+
 def test_one_hot_of_constants_is_of_their_type():
     weights = [("depth", np.array(4)), ("values", np.array([2, 5], np.float32))]
     nodes = [

@@ -17,6 +17,9 @@ Nodes = Sequence[onnx.NodeProto] | None
 NOT_IN_HALF = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh")
 # Those that TVM writes with a constant in float32.
 IN_SINGLE = ("Elu", "Selu")
+# Places, where an image lies from -1 to 1, all of whose four neighbours are outside of an image of
+# any size.
+FAR_OUTSIDE = 9.0
 
 
 def half_in_single(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -27,21 +30,31 @@ def half_in_single(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 def sampled(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """GridSample of an image and places of two types, or of halves: TVM has it for one type, and
     no halves. The result is of the image's. An axis of one element, between whose corners TVM
-    divides by zero where places are reflected, becomes one of two that are the same."""
+    divides by zero where places are reflected, becomes one of two that are the same. Far places
+    between whose neighbours TVM interpolates come nearer: it weighs these by powers of the distance
+    to a whole number, and no int32 is near to a place beyond it."""
     image, places = (graph.dtype(name) for name in node.input)
-    twice = _reflected_between_one(node, graph)
-    if image == places and image != np.float16 and not twice:
+    twice, nearer = _reflected_between_one(node, graph), _weighs_what_is_outside(node)
+    if image == places and image != np.float16 and not twice and not nearer:
         return None
     steps, work = NodeBuilder(graph, node), np.dtype(np.float64 if image == np.float64 else "f4")
     pixels, where = (
         name if dtype == work else steps.cast(name, work)
         for name, dtype in zip(node.input, (image, places), strict=True)
     )
+    if nearer:
+        where = steps("Clip", where, *(np.array(end, work) for end in (-FAR_OUTSIDE, FAR_OUTSIDE)))
     for axis in twice:
         pixels = steps("Concat", pixels, pixels, axis=axis)
     attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
     result = steps(node.op_type, pixels, where, **attributes)
     return steps.finish(result if image == work else steps.cast(result, image))
+
+
+def _weighs_what_is_outside(node: onnx.NodeProto) -> bool:
+    """Whether the weights of places outside of the image count, as they are not moved onto it."""
+    cubic = attribute(node, "mode", "linear") in ("cubic", "bicubic")
+    return cubic and attribute(node, "padding_mode", "zeros") != "reflection"
 
 
 def _reflected_between_one(node: onnx.NodeProto, graph: GraphEditor) -> list[int]:
