@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tvm
@@ -54,10 +56,46 @@ def test_short_sums_and_products_keep_their_loops() -> None:
         scheduled = cpu_schedules(tvm.IRModule({"f": function}), HERE)["f"]
         return str(scheduled).count("_rf")
 
-    x = te.placeholder((8, 64 * MANY), "float32", "x")
-    y = te.placeholder((64 * MANY, 64), "float32", "y")
+    # Of float32 they are rows.
+    x = te.placeholder((8, 64 * MANY), "float64", "x")
+    y = te.placeholder((64 * MANY, 64), "float64", "y")
     short = te.placeholder((8, 7, 7), "float32", "short")
     assert parts(x, topi.sum(x, 1)) > 0
     assert parts(short, topi.sum(short, (1, 2))) == 0
     assert parts(x, y, topi.matmul(x, y)) == 0
-    assert parts(x, topi.max(x, 1)) == 0
+    assert parts(x, topi.max(x, 1)) > 0
+    assert parts(y, topi.max(y, 0)) == 0
+
+
+@pytest.mark.parametrize("shape", [(64, 300, 24), (1, 70_000)])
+@pytest.mark.parametrize("largest", [topi.max, topi.sum])
+def test_threads_share_what_is_large(shape: tuple[int, ...], largest: Any) -> None:
+    """A block that was in two before its loops were shared got no threads."""
+    x = te.placeholder(shape, "float32", "x")
+    function = te.create_prim_func([x, largest(x, 1)])
+    scheduled = cpu_schedules(tvm.IRModule({"f": function}), HERE)["f"]
+    assert "T.parallel" in scheduled.script()
+
+
+@pytest.mark.parametrize("columns", [8193, 9000, 70_003])
+def test_long_rows_are_as_exact_as_short_ones(columns: int) -> None:
+    """Numbers of one sign, of which more than a lane may add up are in each lane."""
+    x = te.placeholder([tirx.IntImm("int64", n) for n in (3, columns)], "float32", "x")
+    function = te.create_prim_func([x, topi.sum(x, 1)]).with_attr("global_symbol", "f")
+    given = np.random.default_rng(1).uniform(1.0, 2.0, (3, columns)).astype("float32")
+    (found,) = ran(function, given, (3,))
+    np.testing.assert_allclose(found, given.astype("float64").sum(1), rtol=BOUND)
+    x = te.placeholder([tirx.IntImm("int64", n) for n in (3, columns)], "float32", "x")
+    function = te.create_prim_func([x, topi.nn.log_softmax(x)]).with_attr("global_symbol", "f")
+    (found,) = ran(function, given, given.shape)
+    exact = given - np.log(np.exp(given.astype("float64")).sum(1, keepdims=True))
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
+
+
+def ran(function: tirx.PrimFunc, given: np.ndarray, shape: tuple[int, ...]) -> list[np.ndarray]:
+    module = cpu_schedules(tvm.IRModule({"f": function}), HERE)
+    with HERE:
+        library = tvm.tirx.build(module, target=HERE)
+    result = tvm.runtime.tensor(np.full(shape, np.nan, "float32"))
+    library["f"](tvm.runtime.tensor(given), result)
+    return [result.numpy()]
