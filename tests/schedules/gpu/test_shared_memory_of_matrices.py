@@ -20,7 +20,7 @@ from tvm_vision.schedules import choices, schedule_with
 from tvm_vision.schedules.cost.coopmat_gemm import CoopmatTile
 from tvm_vision.schedules.templates import FAILURES, TEMPLATES
 
-SOME = 8  # tiles of each template
+SOME = 3  # tiles of each template, beside the first
 HALVES = {
     "rows": lambda: halves(fused(relax.op.matmul, [(197, 192), (192, 384)])),
     "rows of odd length": lambda: halves(fused(relax.op.matmul, [(50, 100), (100, 70)])),
