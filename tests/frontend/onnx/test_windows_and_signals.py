@@ -250,8 +250,8 @@ ACTIVATIONS = (
 def test_activations_of_infinities(operator):
     """And of the numbers next to them: a factor of 0 would make NaN of an infinity."""
     largest = np.finfo(np.float32).max
-    positive = [0.0, 0.3, 1.0, 2.0, 1e30, largest, np.inf]
-    check(*model_of(operator, [np.array([*positive, *(-x for x in positive)], np.float32)]))
+    positive = np.array([0.0, 0.3, 1.0, 2.0, 1e30, largest, np.inf], np.float32)
+    check(*model_of(operator, [np.concatenate([positive, -positive])]))
 
 
 def test_an_unsorted_top_k_and_one_of_the_largest_numbers():
