@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tvm import relax, te, tirx, topi
+from tvm import relax, te, tirx
 from tvm.s_tir import Schedule
 from tvm.target import Target
 
@@ -196,35 +196,6 @@ def test_many_single_sums_that_lie_in_a_row_or_two_of_a_cache_have_a_thread_each
     assert not RowSums((416, 416, 3), 32, along_rows=False, again=True).suit_windows(limits)
     assert not RowSums((416, 416, 3), 197, along_rows=False).suit_windows(limits)
     assert not RowSums((26, 26, 3), 32, along_rows=False).suit_windows(limits)
-    assert RowSums((416, 416), 576, along_rows=False, beside=64).suit_windows(limits)
-    assert not RowSums((416, 416), 1152, along_rows=False, beside=128).suit_windows(limits)
-
-
-def windows(x: Any) -> Any:
-    """Of 3×3 over all channels of an image, channels last."""
-    y, u, c = (te.reduce_axis((0, n), name) for n, name in ((3, "y"), (3, "u"), (16, "c")))
-    return te.compute((8, 8), lambda i, j: te.sum(x[i + y, j + u, c], axis=[y, u, c]))
-
-
-def rows_of(*axes: int) -> Any:
-    """Sums over some axes of a tensor."""
-    return lambda x: topi.sum(x, axis=axes)
-
-
-@pytest.mark.parametrize(
-    ("shape", "summed", "beside"),
-    [
-        ((10, 10, 16), windows, 16),
-        ((10, 10, 20), windows, 16),
-        ((9, 14, 10), rows_of(1, 2), 140),
-        ((14, 9, 10), rows_of(0, 2), 10),
-        ((14, 1, 10), rows_of(0, 2), 140),
-        ((9, 14), rows_of(0), None),
-    ],
-)
-def test_terms_that_lie_one_behind_the_other(shape: Any, summed: Any, beside: int | None) -> None:
-    x = te.placeholder(shape, name="x")
-    assert shape_of(Schedule(te.create_prim_func([x, summed(x)]))).beside == beside
 
 
 def test_long_sums_in_few_workgroups_equal_numpy() -> None:

@@ -30,7 +30,7 @@ from ..common import (
 )
 
 LEAST_TERMS = 32  # shorter sums are left to one thread each
-MOST_TERMS_BESIDE = 64  # of many sums that are: one or two lines of a cache, of fp16
+MOST_TERMS_IN_A_ROW = 64  # of many sums that are: one or two lines of a cache, of fp16
 MOST_THREADS = 256
 MOST_OF_FEW = 1024  # where there are few workgroups, to have more loads under way
 LEAST_PART = 16  # terms of each of them then
@@ -82,15 +82,12 @@ class RowSums:
         along_rows: neighbouring rows, not neighbouring terms, are neighbours in memory.
         again: each row is gone through again after the first sum, for another one or for results
             as long as it.
-        beside: so many terms lie one behind the other in memory, as the channels of a pixel under a
-            window; None where all do.
     """
 
     rows: tuple[int, ...]
     terms: int
     along_rows: bool
     again: bool = False
-    beside: int | None = None
 
     def suit_threads(self, limits: TargetLimits) -> bool:
         """Short sums, or many whose neighbours in memory neighbouring threads read: one thread for
@@ -105,7 +102,7 @@ class RowSums:
         """
         if self.again:
             return False
-        short = (self.beside or self.terms) <= MOST_TERMS_BESIDE
+        short = self.terms <= MOST_TERMS_IN_A_ROW
         return self.suit_threads(limits) or (short and self._are_many(limits))
 
     def _are_many(self, limits: TargetLimits) -> bool:
@@ -258,13 +255,11 @@ def _sums_of(schedule: Schedule, blocks: list[Any]) -> RowSums:
     sums = _sum_blocks(schedule, blocks)
     rows, last = _rows(schedule, sums), blocks[-1]
     longer = product(extents_of(schedule, last)) > product(rows)
-    along_rows, beside = _largest_read(schedule, sums[-1])
     return RowSums(
         rows=tuple(rows),
         terms=max(_terms(schedule, block) for block in sums),
-        along_rows=along_rows,
+        along_rows=_reads_along_rows(schedule, sums[-1]),
         again=len(sums) > 1 or (longer and not is_reduction(schedule, last)),
-        beside=beside,
     )
 
 
@@ -284,17 +279,13 @@ def _terms(schedule: Schedule, block: Any) -> int:
     return product(extent for extent, kind in pairs if kind == "R")
 
 
-def _largest_read(schedule: Schedule, block: Any) -> tuple[bool, int | None]:
-    """Of the largest tensor that a sum goes over ``RowSums.along_rows`` and ``RowSums.beside``.
-
-    Neighbours in memory are of several rows where its last index is one of rows, and where it is
-    one of terms, too, as behind a reshape, no next term lies beside one. Axes of one element are
-    none.
-    """
+def _reads_along_rows(schedule: Schedule, block: Any) -> bool:
+    """Whether neighbours in memory, in the largest tensor that a sum goes over, are of several
+    rows: its last index is one of rows, and where it is one of terms, too, as behind a reshape, no
+    next term lies beside one. Axes of one element are none."""
     body = schedule.get(block)
     spatial = [axis.var for axis in body.iter_vars if axis.iter_type == 0]
-    summed = [axis for axis in body.iter_vars if axis.iter_type == 2]
-    largest: tuple[int, bool, int | None] = (0, False, None)
+    largest: tuple[int, bool] = (0, False)
 
     def is_spatial(variable: Any) -> bool:
         return any(variable.same_as(axis) for axis in spatial)
@@ -312,32 +303,10 @@ def _largest_read(schedule: Schedule, block: Any) -> tuple[bool, int | None]:
         if len(last) > 1:
             nearest = [is_spatial(v) for v in places[-1] if _step(indices[-1], v) == 1]
             along = any(nearest) or not nearest
-        if product(extents) > largest[0]:
-            beside = None if along else _beside(places, [e for e in extents if e > 1], summed)
-            largest = product(extents), along, beside
+        largest = max(largest, (product(extents), along))
 
     tvm_ffi.structural_walk(body.body, (TensorLoad, see))
-    return largest[1:]
-
-
-def _beside(places: list[list[Any]], extents: list[int], summed: list[Any]) -> int:
-    """How many terms lie one behind the other in a tensor: those of its last index, and of others
-    that are of terms alone, until one leaves something out.
-
-    Args:
-        places: the variables of each index. extents: of the tensor.
-        summed: the axes of the terms.
-    """
-    found = 1
-    for number, (variables, extent) in enumerate(zip(places[::-1], extents[::-1], strict=True)):
-        own = [axis for axis in summed if any(axis.var.same_as(v) for v in variables)]
-        whole = product(int(axis.dom.extent) for axis in own)
-        if number and len(own) < len(variables):  # windows, whose neighbours overlap
-            break
-        found *= whole
-        if whole < extent:
-            break
-    return found
+    return largest[1]
 
 
 def _step(index: Any, variable: Any) -> int | None:
