@@ -17,6 +17,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from tvm_vision.topi.arg_reduce import MOST as MOST_PLACES
 from tvm_vision.topi.arg_reduce import arg_reduce, best_of_parts, place_in_row
 from tvm_vision.topi.moments import mean_of_parts, moments_of_parts, variance_of_parts
 
@@ -117,7 +118,8 @@ class _LongSums(relax.PyExprMutator):
         else:
             return call
         row = _row_along(call.args[0], axes, _is_long)
-        if row is None:
+        # Places beyond int32 are TVM's own.
+        if row is None or (name in _PLACES and row.terms > MOST_PLACES):
             return call
         if name in _SUMS:
             return self._of_sum(call, row)
