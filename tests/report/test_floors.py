@@ -7,10 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from support.reports import chain_info, made_up_profile
 from tvm_vision.devices.measured import Measured
 from tvm_vision.report import floors
 from tvm_vision.report.floors import CALIBRATED, DESCRIBED, UNKNOWN, Ceilings, floor_of
 from tvm_vision.runtime.profiler import KernelInfo
+from tvm_vision.tools.profile import report_lines
 
 KNOWN = Ceilings(CALIBRATED, "", 1e9, {"float32": 1e9, "float16": 4e9}, 5e-6)
 MATRICES = replace(KNOWN, rates={**(KNOWN.rates or {}), "float16 matrices": 32e9})
@@ -81,3 +83,14 @@ def test_a_process_that_only_runs_networks_assumes_nothing(monkeypatch: pytest.M
 
 def test_of_a_processor_nothing_is_known() -> None:
     assert floors.ceilings_of(SimpleNamespace(type="cpu", index=0)).source == UNKNOWN
+
+
+@pytest.mark.parametrize(("launch", "said"), [(1e-9, False), (6e-6, True)])
+def test_kernels_below_their_floors_are_told(launch: float, said: bool) -> None:
+    """Of times from 3 to 13 us some are below floors of 6."""
+    report = made_up_profile(chain_info(12))
+    lines = report_lines(report, ceilings=Ceilings(DESCRIBED, "", 1e15, {"float32": 1e15}, launch))
+    below = sum(kernel.median_us < 0.9 * 6 for kernel in report.kernels)
+    assert 0 < below < 12
+    told = f"{below} of 12 kernels take less than their floors"
+    assert any(told in line for line in lines) == said
