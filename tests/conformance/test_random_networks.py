@@ -13,8 +13,8 @@ from support.zoo import __main__ as zoo
 from support.zoo.table import summary_line
 from tvm_vision.frontend.onnx.graph import is_quantized
 
-SOME = range(0, 6)
-SOME_WIDE = range(5000, 5004)
+SOME = range(0, 4)
+SOME_WIDE = range(5000, 5003)
 MANY = range(100, 300)
 MANY_WIDE = range(5100, 5150)  # of 5154 next to nothing is left: its numbers cancel
 

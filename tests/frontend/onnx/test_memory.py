@@ -43,8 +43,16 @@ def products(layers: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize("target", ["llvm", "lavapipe", "phoenix"])
+@pytest.mark.parametrize(
+    ("target", "precision"),
+    [
+        ("llvm", "fp32"),
+        ("phoenix", "fp16"),
+        pytest.param("llvm", "fp16", marks=pytest.mark.slow),
+        pytest.param("phoenix", "fp32", marks=pytest.mark.slow),
+        *[pytest.param("lavapipe", each, marks=pytest.mark.slow) for each in ("fp32", "fp16")],
+    ],
+)
 def test_no_more_copies_of_the_weights_than_are_needed(
     target: str, precision: str, tmp_path: Path
 ) -> None:
