@@ -12,6 +12,8 @@ import tvm_ffi
 from tvm import te, tirx, topi
 from tvm.ir import prim
 
+from .moments import row_at
+
 MOST = int(np.iinfo("int32").max)
 
 
@@ -80,9 +82,7 @@ def place_in_row(part: Any, places: Any, terms: int, shape: Sequence[int]) -> An
     after = int(part.shape[1])
 
     def place(*at: Any) -> Any:
-        row: Any = 0
-        for each, extent in zip(at, shape, strict=True):
-            row = row * extent + each if int(extent) > 1 else row
+        row = row_at(at, shape)
         b, a = row // after, row % after
         return part(b, a) * terms + places(b, part(b, a), a)
 

@@ -60,6 +60,14 @@ def variance_of_parts(moments: Any, shape: Sequence[int]) -> Any:
     return _mean(shape, moments, term, "variances")
 
 
+def row_at(at: Sequence[Any], shape: Sequence[int]) -> Any:
+    """Which row a point of ``shape`` is of, in their order; axes of one element say nothing."""
+    row: Any = 0
+    for place, extent in zip(at, shape, strict=True):
+        row = row * extent + place if int(extent) > 1 else row
+    return row
+
+
 def _mean(shape: Sequence[int], moments: Any, term: Any, name: str) -> Any:
     """The mean of a term (before, part, after) over the parts, for each row."""
     _, parts, after, _ = map(int, moments.shape)
@@ -67,9 +75,7 @@ def _mean(shape: Sequence[int], moments: Any, term: Any, name: str) -> Any:
     part = te.reduce_axis((0, parts), "part")
 
     def added(*at: Any) -> Any:
-        row: Any = 0
-        for place, extent in zip(at, shape, strict=True):
-            row = row * extent + place if int(extent) > 1 else row
+        row = row_at(at, shape)
         return te.sum(term(row // after, part, row % after), part)
 
     total = te.compute(shape, added, name)

@@ -81,7 +81,7 @@ def write_gather(function: Any, processor: Processor, how: GatherLoop | None = N
                 stores.append(
                     tirx.BufferStore(
                         result,
-                        _shuffled([vector(*place) for place in dict.fromkeys(places)],
+                        make.shuffled([vector(*place) for place in dict.fromkeys(places)],
                                   _lanes(places, wanted, lanes)),
                         [image, make.integer(block), y, x, at],
                     )
@@ -100,9 +100,3 @@ def _lanes(places: Sequence[Any], wanted: Sequence[int], lanes: int) -> list[int
     return [
         order[place] * lanes + number % lanes for place, number in zip(places, wanted, strict=True)
     ]
-
-
-def _shuffled(vectors: list[Any], lanes: list[int]) -> Any:
-    if len(vectors) == 1 and lanes == list(range(len(lanes))):
-        return vectors[0]
-    return prim.Shuffle(vectors, [tirx.IntImm("int32", lane) for lane in lanes])

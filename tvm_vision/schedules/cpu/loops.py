@@ -108,13 +108,19 @@ def mentions(value: Any, variable: Any) -> bool:
     return bool(found)
 
 
-def substituted(value: Any, axes: dict[Any, Any], load: Callable[[Any], Any]) -> Any:
+def substituted(value: Any, axes: dict[Any, Any], load: Callable[[Any], Any] | None = None) -> Any:
     """An expression with other values for its variables; ``load`` may replace loads."""
+    loads = [] if load is None else [(ir.TensorLoad, load)]
     return tvm_ffi.structural_map(
-        value,
-        [(ir.Var, lambda var: axes.get(var, var)), (ir.TensorLoad, load)],
-        order="post",
+        value, [(ir.Var, lambda var: axes.get(var, var)), *loads], order="post"
     )
+
+
+def shuffled(vectors: Sequence[Any], lanes: Sequence[int]) -> Any:
+    """A vector of some lanes of vectors end to end."""
+    if len(vectors) == 1 and list(lanes) == list(range(len(lanes))):
+        return vectors[0]
+    return prim.Shuffle(vectors, [tirx.IntImm("int32", lane) for lane in lanes])
 
 
 def integer(value: int) -> Any:

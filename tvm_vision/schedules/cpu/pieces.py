@@ -143,7 +143,7 @@ class _Column:
         analyzer = sym.Analyzer()
         analyzer.bind(within, ir.Range(0, high - low))
         axes = dict(zip(stage.axes, [*at, within + low], strict=True))
-        return cls(analyzer.simplify(make.substituted(stage.value, axes, _same)), within)
+        return cls(analyzer.simplify(make.substituted(stage.value, axes)), within)
 
     @property
     def in_vectors(self) -> bool:
@@ -152,17 +152,13 @@ class _Column:
         return in_vectors(tirx.BufferStore(place, self.value, [0]), self.within)
 
 
-def _same(load: Any) -> Any:
-    return load
-
-
 def _piece(stage: Stage, at: Sequence[Any], low: int, high: int, lanes: int) -> Any:
     """The columns of a piece: vectors, of which the last begins earlier; numbers where vectors
     would be wrong."""
     column, count = _Column.of(stage, at, low, high), high - low
 
     def one(place: Any) -> Any:
-        value = make.substituted(column.value, {column.within: place}, _same)
+        value = make.substituted(column.value, {column.within: place})
         return tirx.BufferStore(stage.buffer, value, [*at, place + low])
 
     if not column.in_vectors:

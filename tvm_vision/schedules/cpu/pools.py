@@ -388,4 +388,4 @@ class _Writer:
             tirx.BufferLoad(self._row, [prim.Ramp(begin + i * lanes, make.integer(1), lanes)])
             for i in range(stride)
         ]
-        return prim.Shuffle(parts, [tirx.IntImm("int32", i * stride) for i in range(lanes)])
+        return make.shuffled(parts, range(0, lanes * stride, stride))

@@ -276,7 +276,7 @@ class _Writer:
 
     def _factor(self, part: Any, outer: Sequence[Any], row: Any, column: Any, k: Any) -> Any:
         place = dict(zip(self._axes, (*outer, row, column, k), strict=True))
-        return make.substituted(part, place, lambda load: load)
+        return make.substituted(part, place)
 
     def _results(
         self, outer: Sequence[Any], first: Any, start: Any, vectors: int, panel: Any

@@ -314,7 +314,7 @@ class _Writer:
         def one(lane: Any) -> Any:
             at = self._axes.at(outer, row, column + lane)
             axes = {**dict(zip(stage.axes, at, strict=True)), self._row: i, self._lane: lane}
-            return tirx.BufferStore(stage.buffer, make.substituted(value, axes, _same), at)
+            return tirx.BufferStore(stage.buffer, make.substituted(value, axes), at)
 
         return make.loop("lane", self._lanes, one, Kind.VECTORIZED)
 
@@ -344,18 +344,18 @@ class _Writer:
             parts = [
                 self._neighbours(load, outer, row, column + (j + i)) for j in range(0, lanes, chunk)
             ]
-            statements.append(kept(0, i, _shuffled(parts, range(lanes))))
+            statements.append(kept(0, i, make.shuffled(parts, range(lanes))))
         low, high = _interleaved(chunk, lanes)
         for step, i in itertools.product(range(steps), range(chunk // 2)):
             pair = [vector(step, i), vector(step, i + chunk // 2)]
-            statements.append(kept(step + 1, 2 * i, _shuffled(pair, low)))
-            statements.append(kept(step + 1, 2 * i + 1, _shuffled(pair, high)))
+            statements.append(kept(step + 1, 2 * i, make.shuffled(pair, low)))
+            statements.append(kept(step + 1, 2 * i + 1, make.shuffled(pair, high)))
         return buffers[-1], statements
 
     def _neighbours(self, load: Any, outer: Sequence[Any], row: Any, column: Any) -> Any:
         """A chunk of what a load reads."""
         at = dict(zip(self._axes.stage.axes, self._axes.at(outer, row, column), strict=True))
-        *indices, last = [make.substituted(index, at, _same) for index in load.indices]
+        *indices, last = [make.substituted(index, at) for index in load.indices]
         return tirx.BufferLoad(
             load.source, [*indices, prim.Ramp(last, make.integer(1), self._chunk)]
         )
@@ -400,13 +400,3 @@ def _interleaved(chunk: int, lanes: int) -> tuple[list[int], list[int]]:
     places = itertools.product(range(0, lanes, chunk), range(chunk))
     low = [start + i // 2 + (i % 2) * lanes for start, i in places]
     return low, [place + chunk // 2 for place in low]
-
-
-def _shuffled(vectors: list[Any], lanes: Sequence[int]) -> Any:
-    if len(vectors) == 1:
-        return vectors[0]
-    return prim.Shuffle(vectors, [tirx.IntImm("int32", lane) for lane in lanes])
-
-
-def _same(load: Any) -> Any:
-    return load
