@@ -122,8 +122,9 @@ def draw_appearance(
         return torch.tensor(np.asarray(values), dtype=torch.float32, device=device)
 
     recipe = director.world.recipe
-    bare = bool(recipe.bare and rng.random() < recipe.bare)
+    bare = bool(recipe.bare and rng.random() < recipe.bare and not director.match)
     turf = rng.random() < 0.7
+    ropes = bool(recipe.ropes and rng.random() < recipe.ropes)
     floors = [textures.NAMES.index(name) for name in ("plain", "noise", "cloud", "planks", "brick")]
     return Appearance(
         distance=torch.from_numpy(field.distance).to(device),
@@ -157,8 +158,8 @@ def draw_appearance(
         panorama_wide=int(rng.choice([1, 1, 2])),
         panorama_high=rng.uniform(0.6, 1.2),
         sky_light=rng.uniform(0.6, 1.3),
-        mesh=rng.uniform(0.035, 0.13),
-        thread=rng.uniform(0.002, 0.006),
+        mesh=rng.uniform(0.09, 0.18) if ropes else rng.uniform(0.035, 0.13),
+        thread=rng.uniform(0.006, 0.016) if ropes else rng.uniform(0.002, 0.006),
         diagonal=rng.random() < 0.4,
         haze=rng.uniform(0.005, 0.08) * (rng.random() < 0.12),
         mist=tensor(np.full(3, rng.uniform(0.5, 0.95))),

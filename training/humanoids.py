@@ -296,9 +296,10 @@ def humanoid(
     pose: str | None = None,
     tall: float | None = None,
     headless: bool = False,
+    finish: Finish | None = None,
 ) -> list[Part]:
     """One robot: of a kind in robots, in a pose of POSES, so tall in metres when it stands, or all
-    at random. headless: without what is above its shoulders."""
+    at random. headless: without what is above its shoulders. finish: its colours, else drawn."""
     drawn_kind = str(rng.choice(sorted(robots)))
     links = robots[kind or drawn_kind]
     joints = joints_of(links)
@@ -314,7 +315,7 @@ def humanoid(
         for shell in links[i].shells
     ]
     size = (tall or drawn_tall) / float(np.ptp(np.concatenate(ends)[:, 2]))
-    b, dresser = Builder(), Dresser(rng, draw_finish(rng), joints)
+    b, dresser = Builder(), Dresser(rng, finish or draw_finish(rng), joints)
     above = heads(links, joints)
     frames = placed(links, angles, scales)
     for index, (at, turn) in enumerate(frames):

@@ -10,7 +10,10 @@ missed: stout robots with numbered shirts, robots, balls and posts that fill the
 it, goals from behind and from the side, towers on wheels, dim, warm and mixed light, and white
 uprights, legs and seats that are none of them. 5 adds real humanoids: packages' meshes in other
 proportions, colours and poses, in rows, cut by the image and as the robot's own body; a small
-robot's camera, its foam ball, people who squat or sit, and floors without a field.
+robot's camera, its foam ball, people who squat or sit, and floors without a field. 6 adds matches:
+two teams of like robots in shirts all over a field that nothing else lies on, mostly seen by a
+small robot; goals from behind, through their nets, and nets of rope; balls at the feet of robots
+that fill the image, and balls with bands in two colours.
 """
 
 from __future__ import annotations
@@ -47,7 +50,12 @@ class Recipe:
     size and pose. rows: of images, those with robots side by side. cut: of what is shown from near,
     what the image's edge may cut. foam: of balls, those of 10 cm, and of skins, black and white
     ones. low: of cameras, those of a small robot. seated: of people, those who squat or sit. bare:
-    of images, those on a floor without a field.
+    of images, those on a floor without a field. match: of images, those as a game has them: robots
+    all over the field, one ball, and clutter beside the carpet alone. teams: of worlds, those whose
+    robots are of one kind and size, in shirts of two colours. through: of cameras, those that stand
+    behind a goal. ropes: of images, those whose nets are of rope with wide meshes. beside: of
+    robots that are shown from near, those with a ball at their feet. banded: of balls' skins, those
+    with bands that wind around them.
     """
 
     number: int
@@ -88,6 +96,12 @@ class Recipe:
     low: float = 0.0
     seated: float = 0.0
     bare: float = 0.0
+    match: float = 0.0
+    teams: float = 0.0
+    through: float = 0.0
+    ropes: float = 0.0
+    beside: float = 0.0
+    banded: float = 0.0
 
 
 FIRST = Recipe(1)
@@ -155,4 +169,17 @@ FIFTH = replace(
     seated=0.2,
     bare=0.07,
 )
-RECIPES = {recipe.number: recipe for recipe in (FIRST, SECOND, THIRD, FOURTH, FIFTH)}
+SIXTH = replace(
+    FIFTH,
+    number=6,
+    players=4,
+    posts=0.22,
+    low=0.4,
+    match=0.4,
+    teams=0.55,
+    through=0.07,
+    ropes=0.2,
+    beside=0.5,
+    banded=0.15,
+)
+RECIPES = {recipe.number: recipe for recipe in (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH)}

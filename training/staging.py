@@ -67,6 +67,14 @@ class Camera:
         target = self.at[:2] + np.array([np.cos(side), np.sin(side)])
         self.aim(target, rng.uniform(-0.12, 0.35), self.across, rng.normal(0, 0.06))
 
+    def stand_behind(self, goal: np.ndarray, rng: np.random.Generator) -> None:
+        """Moves behind a goal, of which the middle of the line is given [2], and looks through it
+        over the field."""
+        out = np.array([np.sign(goal[0]), 0.0])
+        self.at[:2] = goal + out * rng.uniform(0.9, 2.4) + [0.0, rng.uniform(-1.6, 1.6)]
+        target = goal - out * rng.uniform(0.5, 6.0) + [0.0, rng.uniform(-2.0, 2.0)]
+        self.aim(target, rng.uniform(-0.05, 0.3), self.across, rng.normal(0, 0.06))
+
     def widen(self, across: float) -> None:
         """Looks the same way with another horizontal field of view, in radians."""
         target = self.at[:2] + np.array([np.cos(self.yaw), np.sin(self.yaw)])
@@ -114,6 +122,7 @@ class Director:
         self.world, self.rng = world, rng
         self.taken: list[tuple[np.ndarray, float]] = []
         self.contacts: list[tuple[np.ndarray, float, float]] = []
+        self.match = False
 
     def _free(self, at: np.ndarray, radius: float) -> bool:
         return all(
@@ -154,8 +163,23 @@ class Director:
         self.world.put(thing, at, rotation("z", facing))
         self.taken.append((at[:2].copy(), thing.radius))
 
-    def arrange(self, camera: Camera) -> None:
+    def _on_field(self, camera: Camera) -> np.ndarray:
+        """A place on the carpet, mostly one in view."""
+        half, border = np.array(self.world.field.half), self.world.field.border
+        place = np.zeros(3)
+        anywhere = self.rng.random() < 0.15
+        for _ in range(12):
+            place[:2] = self.rng.uniform(-1, 1, 2) * (half + 0.5 * border)
+            gap = place[:2] - camera.at[:2]
+            turn = np.arctan2(gap[1], gap[0]) - camera.yaw
+            if anywhere or abs((turn + np.pi) % (2 * np.pi) - np.pi) < 0.48 * camera.across:
+                break
+        return place
+
+    def arrange(self, camera: Camera, match: bool = False) -> None:
+        """match: as a game has them, with nothing on the carpet that does not belong there."""
         rng, world, recipe = self.rng, self.world, self.world.recipe
+        self.match = match
         for thing in world.things:
             world.hide(thing)
         half, border = world.field.half, world.field.border
@@ -169,14 +193,20 @@ class Director:
         many = rng.integers(0, 6) + (recipe.players and rng.integers(recipe.players + 1))
         players = [t for t in world.things if t.kind in ("robot", "packaged")]
         balls = [t for t in world.things if t.kind == "ball"]
-        if recipe.close and rng.random() < recipe.close:
+        if match:
+            many = rng.integers(3, len(players) + 1)
+            balls = balls[: int(rng.random() < 0.8)]
+        elif recipe.close and rng.random() < recipe.close:
             self._show_close(camera, players, balls, feet)
-        if recipe.rows and rng.random() < recipe.rows:
+        if not match and recipe.rows and rng.random() < recipe.rows:
             self._line_up(camera, players, feet)
         for thing in list(rng.permutation(np.array(players, dtype=object)))[:many]:
             for _ in range(6):
-                at = self._spot(camera, 1.3 if rng.random() < 0.8 else 0.6, 8.5)
-                if recipe.far and rng.random() < recipe.far:
+                if match:
+                    at = self._on_field(camera)
+                else:
+                    at = self._spot(camera, 1.3 if rng.random() < 0.8 else 0.6, 8.5)
+                if not match and recipe.far and rng.random() < recipe.far:
                     pixels = float(np.exp(rng.uniform(np.log(20), np.log(60))))
                     at = self._at_distance(camera, camera.distance_for(thing.high, pixels))
                 on_carpet = all(abs(at[i]) < half[i] + border + 0.3 for i in (0, 1))
@@ -188,35 +218,38 @@ class Director:
                     feet.append(at)
                     break
         for thing in balls:
-            if rng.random() < 0.5:
+            if match or rng.random() < 0.5:
                 self._place_ball(thing, camera, feet)
         for thing in world.things:
             if thing.kind == "person" and rng.random() < 0.8:
-                if rng.random() < 0.3:
+                if rng.random() < (0.06 if match else 0.3):  # a referee, or somebody else
                     at = self._spot(camera, 0.6, 7.0)
                 else:
-                    at = self._beyond(camera, -0.15, 3.0)
+                    at = self._beyond(camera, 0.0 if match else -0.15, 3.0)
                 if self._free(at, 0.35):
                     self._put(thing, at, rng.uniform(0, 2 * np.pi))
                     self.contacts.append((at[:2], 0.22, rng.uniform(0, 0.4)))
             elif thing.kind == "trifle":
                 if rng.random() < 0.7:
-                    near = rng.random() < 0.4
-                    at = self._spot(camera, 0.6, 7.0) if near else self._beyond(camera, -0.4, 2.5)
+                    near = rng.random() < 0.4 and not match
+                    low = 0.0 if match else -0.4
+                    at = self._spot(camera, 0.6, 7.0) if near else self._beyond(camera, low, 2.5)
                     if self._free(at, 0.2):
                         self._put(thing, at, rng.uniform(0, 6.3))
             elif thing.kind == "upright":
                 if rng.random() < 0.8:
-                    near = rng.random() < 0.12
-                    at = self._spot(camera, 1.0, 7.0) if near else self._beyond(camera, -0.2, 3.0)
+                    near = rng.random() < 0.12 and not match
+                    low = 0.0 if match else -0.2
+                    at = self._spot(camera, 1.0, 7.0) if near else self._beyond(camera, low, 3.0)
                     if self._free(at, 0.3):
                         self._put(thing, at, rng.uniform(0, 6.3))
-            elif thing.kind == "lure" and rng.random() < 0.35:
+            elif thing.kind == "lure" and rng.random() < (0.0 if match else 0.35):
                 self._put(thing, self._spot(camera, 0.6, 6.0), rng.uniform(0, 6.3))
             elif thing.kind == "round":
                 if rng.random() < 0.6:
-                    near = rng.random() < 0.55
-                    at = self._spot(camera, 0.4, 6.0) if near else self._beyond(camera, -0.3, 2.5)
+                    near = rng.random() < 0.55 and not match
+                    low = 0.0 if match else -0.3
+                    at = self._spot(camera, 0.4, 6.0) if near else self._beyond(camera, low, 2.5)
                     if self._free(at, thing.radius):
                         self._put(thing, at, rng.uniform(0, 6.3))
             elif thing.kind in (
@@ -243,9 +276,9 @@ class Director:
                             else rng.uniform(0, 6.3)
                         )
                         self._put(thing, at, facing)
-        if recipe.hidden:
+        if recipe.hidden and not match:
             self._hide_some(camera, feet)
-        if recipe.behind:
+        if recipe.behind and not match:
             self._put_behind(camera, feet)
         own = next(t for t in world.things if t.kind == "own")
         down = camera.pitch > 0.3 and rng.random() < 0.4
@@ -285,6 +318,12 @@ class Director:
             self.world.put(thing, at, lying(rng))
         self.contacts.append((at[:2], 0.2, rng.uniform(0, 0.45)))
         feet.append(at)
+        if self.world.recipe.beside and balls and rng.random() < self.world.recipe.beside:
+            ball = balls.pop(int(rng.integers(len(balls))))
+            bearing = camera.yaw + np.pi + rng.uniform(-1.6, 1.6)
+            gap = rng.uniform(0.35, 0.9) * max(thing.radius, 0.15) + ball.radius
+            place = at + gap * np.array([np.cos(bearing), np.sin(bearing), 0])
+            self._set_ball(ball, place, 0.0)
 
     def _line_up(self, camera: Camera, players: list[Thing], feet: list[np.ndarray]) -> None:
         """Puts two to five of the robots side by side in view, mostly all facing one way."""
@@ -362,7 +401,11 @@ class Director:
             at = self._at_distance(camera, camera.distance_for(2 * thing.radius, pixels))
         if np.linalg.norm(at[:2] - camera.at[:2]) < 0.2:
             return
-        lift = rng.uniform(0.02, 0.6) if rng.random() < 0.06 else 0.0
+        self._set_ball(thing, at, rng.uniform(0.02, 0.6) if rng.random() < 0.06 else 0.0)
+
+    def _set_ball(self, thing: Thing, at: np.ndarray, lift: float) -> None:
+        """Turns a ball anyhow and puts it so high in metres above a place [3] of the ground."""
+        rng = self.rng
         spin, _ = np.linalg.qr(rng.standard_normal((3, 3)))
         self.world.put(thing, at + np.array([0, 0, lift]), spin * np.sign(np.linalg.det(spin)))
         if not lift:

@@ -70,7 +70,11 @@ class Studio:
         names += textures.DIGITS if recipe.stout or recipe.wheels else ()
         atlas = textures.atlas(rng, names)
         foam = [recipe.foam and rng.random() < recipe.foam for _ in range(SKINS)]
-        balls = np.stack([textures.ball(rng, "classic" if f else None) for f in foam])
+        banded = [recipe.banded and rng.random() < recipe.banded for _ in range(SKINS)]
+        styles = [
+            "classic" if f else "bands" if b else None for f, b in zip(foam, banded, strict=True)
+        ]
+        balls = np.stack([textures.ball(rng, style) for style in styles])
         backgrounds = textures.panoramas(rng, panoramas, rounds=recipe.rounds > 0)
         self.pieces = textures.pieces(rng, panoramas) if recipe.flat else []
         self.library = Library(atlas, balls, backgrounds, noises, device)
@@ -98,16 +102,19 @@ class Studio:
         if recipe.flat and rng.random() < recipe.flat:
             return self._flat()
         camera, director = Camera(rng, world.field.half), Director(world, rng)
-        if recipe.low and rng.random() < recipe.low:
+        match = bool(recipe.match and rng.random() < recipe.match)
+        if recipe.low and rng.random() < (0.75 if match else recipe.low):
             camera.lower(rng)
-        if recipe.posts and rng.random() < recipe.posts:
+        if recipe.through and rng.random() < recipe.through:
+            camera.stand_behind(world.goal_place(), rng)
+        elif recipe.posts and rng.random() < recipe.posts:
             camera.stand_by(world.post_place(), rng)
         elif recipe.edge and rng.random() < recipe.edge:
             camera.frame_edge(world.post_place(), rng)
         bent = bool(recipe.fisheye and rng.random() < recipe.fisheye)
         if bent:
             camera.widen(np.radians(rng.uniform(95, 125)))
-        director.arrange(camera)
+        director.arrange(camera, match)
         draw_lights(rng, world.model, camera)
         image, shares, inst = self.take(camera, self.appearance(director), self.coat())
         shown = visible_shares(world, camera, inst.cpu().numpy())

@@ -263,12 +263,25 @@ def patches(rng: np.random.Generator, where: Array, count: int, size: float, lon
     return mask
 
 
+def wind(
+    rng: np.random.Generator, where: Array, axis: Array, skin: Array, colours: tuple[Array, Array]
+) -> None:
+    """Paints a band that winds up and down around an axis [3], and its edges, onto a skin."""
+    aside = np.cross(axis, rng.standard_normal(3))
+    aside /= np.linalg.norm(aside)
+    turn = np.arctan2(where @ np.cross(axis, aside), where @ aside)
+    waves = rng.uniform(0.15, 0.5) * np.sin(turn * rng.integers(2, 5) + rng.uniform(0, 6.3))
+    off, broad = np.abs(where @ axis - waves), rng.uniform(0.06, 0.2)
+    skin[off < broad * rng.uniform(1.2, 1.7)] = colours[1]
+    skin[off < broad] = colours[0]
+
+
 STYLES = ("classic", "patches", "blades", "plain", "spots")
 
 
 def ball(rng: np.random.Generator, style: str | None = None) -> Array:
-    """A ball's skin as an equirectangular image, float32 [128,256,3], RGB. style: one of STYLES,
-    else at random."""
+    """A ball's skin as an equirectangular image, float32 [128,256,3], RGB. style: one of STYLES
+    or "bands", else one of STYLES at random."""
     where = sphere_directions()
     drawn = str(rng.choice(STYLES, p=[0.28, 0.3, 0.22, 0.1, 0.1]))
     style = style or drawn
@@ -313,6 +326,10 @@ def ball(rng: np.random.Generator, style: str | None = None) -> Array:
                 rng.uniform(1.2, 2.2),
             )
             skin[mask] = colour
+    elif style == "bands":
+        edge = rng.uniform(0, 1, 3)
+        for axis in np.linalg.qr(rng.standard_normal((3, 3)))[0][: int(rng.integers(1, 4))]:
+            wind(rng, where, axis, skin, (dark, edge))
     else:
         for centre in rng.standard_normal((int(rng.integers(8, 50)), 3)):
             near = where @ (centre / np.linalg.norm(centre)) > rng.uniform(0.9, 0.995)

@@ -22,6 +22,7 @@ import smooth_robots
 import wheeled_robots
 from recipes import FIRST, Recipe
 from shapes import Part, quaternion
+from teams import Teams, draw_teams
 from textures import DIGITS, MORE, NAMES, VARIANTS
 from trifles import trifle
 from uprights import upright
@@ -133,8 +134,11 @@ class World:
         for _ in range(self.balls):
             foam = self.recipe.foam and rng.random() < self.recipe.foam
             self._ball(rng.uniform(0.045, 0.055) if foam else rng.uniform(0.06, 0.115))
-        squad = self._squad()
-        for _ in range(rng.integers(3, 6) + self.recipe.players):
+        squad, teams = self._squad(), self._teams()
+        for number in range(rng.integers(3, 6) + self.recipe.players):
+            if teams is not None:
+                self._thing("robot", teams.player(rng, number, self.meshes), ROBOT)
+                continue
             maker = robots.wheeled if rng.random() < 0.04 else robots.humanoid
             if self.recipe.smooth and rng.random() < self.recipe.smooth:
                 maker = smooth_robots.smooth_humanoid
@@ -178,6 +182,10 @@ class World:
             return None, None, None
         pose = str(rng.choice(["sit", "stand", "walk", "lie"], p=[0.5, 0.25, 0.15, 0.1]))
         return str(rng.choice(sorted(self.meshes))), pose, float(rng.uniform(0.45, 1.1))
+
+    def _teams(self) -> Teams | None:
+        rng, share = self.rng, self.recipe.teams
+        return draw_teams(rng, sorted(self.meshes)) if share and rng.random() < share else None
 
     def _own_body(self) -> list[Part]:
         rng, recipe = self.rng, self.recipe
@@ -331,6 +339,10 @@ class World:
         foot = goal.posts[int(self.rng.integers(len(goal.posts)))]
         x = self.field.half[0] * (1 if side else -1)
         return np.array([x, foot[1] if side else -foot[1]])
+
+    def goal_place(self) -> Array:
+        """The middle of one of the goals' lines, drawn at random, [2]."""
+        return np.array([self.field.half[0] * self.rng.choice([-1, 1]), 0.0])
 
     # -- placing
 

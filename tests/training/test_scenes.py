@@ -14,10 +14,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training"))
 
 import rounds
 import smooth_robots
+import teams
 import trifles
 import uprights
 import wheeled_robots
-from recipes import FIFTH, FIRST, FOURTH, RECIPES, SECOND, THIRD
+from recipes import FIFTH, FIRST, FOURTH, RECIPES, SECOND, SIXTH, THIRD
 
 # Of the geometry of the world of seed 5, by the recipes before the last, as it was before the next.
 FIRST_WORLD = "686e6480cdbf"
@@ -57,7 +58,7 @@ def test_trifles_are_small_and_on_the_ground(make) -> None:
 
 
 def test_recipes_are_numbered() -> None:
-    assert RECIPES == {1: FIRST, 2: SECOND, 3: THIRD, 4: FOURTH, 5: FIFTH}
+    assert RECIPES == {1: FIRST, 2: SECOND, 3: THIRD, 4: FOURTH, 5: FIFTH, 6: SIXTH}
     zero = [
         name for name, value in vars(FIRST).items() if name not in ("number", "field") and value
     ]
@@ -71,6 +72,9 @@ def test_recipes_are_numbered() -> None:
     of_fifth = "meshes squads rows cut foam low seated bare".split()
     assert not any(getattr(FOURTH, name) for name in of_fifth)
     assert all(getattr(FIFTH, name) for name in of_fifth)
+    of_sixth = "match teams through ropes beside banded".split()
+    assert not any(getattr(FIFTH, name) for name in of_sixth)
+    assert all(getattr(SIXTH, name) for name in of_sixth)
 
 
 def test_stout_robots_are_short_with_large_heads() -> None:
@@ -286,3 +290,77 @@ def test_cameras_look_at_what_they_shall_show() -> None:
         assert 0.1 < camera.at[2] <= max(0.91 * gap, 0.15) and place[2] == 0
         camera.widen(2.0)
         assert camera.across == 2.0
+
+
+def test_teams_are_like_robots_in_two_shirts() -> None:
+    """All of one build, on the ground; goalkeepers have other shirts, some robots none."""
+    rng = np.random.default_rng(6)
+    drawn = teams.draw_teams(rng, [])
+    assert drawn.kind is None and len(set(drawn.shirts)) == 4
+    seen: dict[int, list] = {0: [], 1: []}
+    for number in range(60):
+        parts = drawn.player(rng, number, {})
+        assert min(part.lowest() for part in parts) == pytest.approx(0, abs=1e-9)
+        colours = {part.colour for part in parts if part.texture == "cloud"}
+        seen[number % 2].append({s for s in drawn.shirts if s in colours})
+    for team, shirts in seen.items():
+        assert sum(drawn.shirts[team] in worn for worn in shirts) > 15
+        assert not any(drawn.shirts[1 - team] in worn for worn in shirts)
+    again = teams.draw_teams(np.random.default_rng(6), [])
+    assert again == drawn
+
+
+def test_matches_have_nothing_on_the_carpet_but_players_and_a_ball() -> None:
+    """Save people, a few, as a referee; other images of the same world have clutter there."""
+    pytest.importorskip("rcsssmj")
+    from dataclasses import replace
+
+    from staging import Camera, Director
+    from world import World
+
+    world = World(np.random.default_rng(8), recipe=replace(SIXTH, meshes=0.0, squads=0.0))
+    on_carpet: dict[bool, list[str]] = {True: [], False: []}
+    half, border = np.array(world.field.half), world.field.border
+    for match in (True, False):
+        rng = np.random.default_rng(9)
+        for _ in range(12):
+            director = Director(world, rng)
+            camera = Camera(rng, world.field.half)
+            camera.at[:2] = np.clip(camera.at[:2], -half, half)
+            director.arrange(camera, match)
+            balls = 0
+            for thing in world.things:
+                if thing.kind == "packaged":
+                    continue
+                slot = int(world.model.body_mocapid[world.model.body(thing.body).id])
+                at = world.data.mocap_pos[slot]
+                inside = (np.abs(at[:2]) < half + border - 0.05).all() and at[2] > -5
+                balls += inside and thing.kind == "ball"
+                if inside and thing.kind not in ("ball", "robot", "goal", "own"):
+                    on_carpet[match].append(thing.kind)
+            assert not match or (balls <= 1 and director.match)
+    assert set(on_carpet[True]) <= {"person"} and len(on_carpet[True]) < 20
+    assert {"trifle", "round"} <= set(on_carpet[False])
+
+
+def test_cameras_behind_a_goal_look_through_it() -> None:
+    pytest.importorskip("rcsssmj")
+    from staging import Camera
+
+    rng = np.random.default_rng(4)
+    for side in (-1, 1) * 20:
+        camera, goal = Camera(rng, (4.0, 3.0), 576), np.array([side * 4.0, 0.0])
+        camera.stand_behind(goal, rng)
+        assert 4.8 < side * camera.at[0] < 6.5
+        assert -side * np.cos(camera.yaw) > 0  # towards the field
+
+
+def test_bands_wind_around_a_ball_in_two_colours() -> None:
+    import textures
+
+    for seed in range(4):
+        skin = textures.ball(np.random.default_rng(seed), "bands")
+        plain = textures.ball(np.random.default_rng(seed), "classic")
+        assert skin.shape == plain.shape == (128, 256, 3)
+        light = skin.mean(-1) > 0.7
+        assert 0.1 < light.mean() < 0.95
