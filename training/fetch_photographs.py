@@ -75,13 +75,20 @@ def keep(key: str, content: bytes, path: Path) -> None:
 
 
 def missing(labels: dict[str, Label], folder: Path) -> dict[str, Label]:
-    """Those, by SHA-256, that are neither in the folder nor in Python packages."""
+    """Files, by SHA-256, that are neither in the folder nor in Python packages."""
     here = {
         hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*") if path.is_file()
     }
-    return {
-        key: label for key, label in labels.items() if "module" not in label and key not in here
-    }
+    return {key: label for key, label in files(labels) if "module" not in label and key not in here}
+
+
+def files(labels: dict[str, Label]) -> Iterator[tuple[str, Label]]:
+    """Each photograph, by SHA-256, and each image of its pixels' classes."""
+    for key, label in labels.items():
+        yield key, label
+        if "pixels" in label:
+            beside = f"{Path(label['name']).stem}.classes.png"
+            yield label["pixels"]["sha256"], {**label, **label["pixels"], "name": beside}
 
 
 def fetch(labels: dict[str, Label], folder: Path, host: str = HOST) -> None:
@@ -96,7 +103,7 @@ def fetch(labels: dict[str, Label], folder: Path, host: str = HOST) -> None:
         keys[id(label)] = key
     folder.mkdir(parents=True, exist_ok=True)
     for (source, version), wanted in sources.items():
-        print(f"{source} {version[:12]}: {len(wanted)} photographs", flush=True)
+        print(f"{source} {version[:12]}: {len(wanted)} files", flush=True)
         with tempfile.TemporaryDirectory(prefix="photographs-") as scratch:
             contents = (
                 from_debian(wanted, Path(scratch))

@@ -10,7 +10,8 @@ detection counts neither way (the robot's own body, what cannot be told). Robots
 also on tables and in hands; posts those at a goal's front. Of some also the pixels: "field",
 polygons; "lines", polylines of (x, y, width), "line_polygons", and "rings", pairs of ellipses
 (centre, half axes, degrees), the outer one and the inner one; "unknown", polygons that do not
-count, as the boxes do not: whose outlines would be guesses. All in pixels.
+count, as the boxes do not: whose outlines would be guesses. All in pixels. Of others the pixels are
+in an image beside the photograph ("pixels", by its SHA-256), by COLOURS.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ LABELS = Path(__file__).with_name("photographs.json")
 BOXES, PIXELS = ("ball", "goalpost", "robot"), ("background", "lines", "field")
 BACKGROUND, LINE, FIELD, UNKNOWN = 0, 1, 2, 255
 SUBPIXEL = 4  # bits that OpenCV reads as parts of a pixel
+# Of HULKs/nao-image-segmentation-dataset (sass/site.scss), RGB. Balls, goals and robots do not
+# count, as boxes do not; what is uncertain there is black.
+COLOURS = {(0xF5, 0x29, 0x05): FIELD, (0x46, 0xC7, 0x0A): LINE, (0x2D, 0x0A, 0xC7): BACKGROUND}
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,18 @@ def mask_of(label: dict[str, Any]) -> Array | None:
     return mask
 
 
+def mask_in(path: Path) -> Array:
+    """The same of an image whose pixels have COLOURS; others do not count. Raises InputError for a
+    file that OpenCV does not read."""
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if image is None:
+        raise InputError(f"an image of classes that OpenCV reads is needed, found '{path}'")
+    mask = np.full(image.shape[:2], UNKNOWN, np.uint8)
+    for colour, value in COLOURS.items():
+        mask[(image[..., ::-1] == colour).all(-1)] = value
+    return mask
+
+
 def strip(line: Iterable[tuple[float, float, float]]) -> Array:
     """The outline [2n,2] of a polyline of n points (x, y, width)."""
     points = np.asarray(line, np.float64)
@@ -143,8 +159,12 @@ def photographs(folders: Iterable[Path]) -> list[Photograph]:
         for path in [*packaged(labels), *places]
         if path.is_file()
     }
-    return [
-        Photograph(label["name"], here[key], truth_of(label), mask_of(label), source_of(label))
-        for key, label in labels.items()
-        if key in here
-    ]
+    result = []
+    for key, label in labels.items():
+        if key in here:
+            beside = here.get(label["pixels"]["sha256"]) if "pixels" in label else None
+            mask = mask_in(beside) if beside else mask_of(label)
+            result.append(
+                Photograph(label["name"], here[key], truth_of(label), mask, source_of(label))
+            )
+    return result

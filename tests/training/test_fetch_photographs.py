@@ -63,6 +63,28 @@ def test_a_repository_gives_files_of_its_commit(host: tuple[str, str], tmp_path:
     assert [path.name for path in folder.iterdir()] == ["renamed.jpg"]
 
 
+def test_classes_of_pixels_come_with_their_photograph(
+    host: tuple[str, str], tmp_path: Path
+) -> None:
+    """From the commit that they name, under the photograph's name."""
+    place, commit = host
+    folder = tmp_path / "photographs"
+    last = subprocess.run(
+        ["git", "-C", str(tmp_path / "host/team/pictures"), "rev-parse", "HEAD"],
+        check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    source = {"repository": "team/pictures", "commit": commit, "file": "a picture.jpg"}
+    labels = {sha256(b"first"): label("a.jpg", **source)}
+    labels[sha256(b"first")]["pixels"] = {
+        "sha256": sha256(b"second"), "commit": last, "file": "a picture.jpg",
+    }  # fmt: skip
+    fetch_photographs.fetch(labels, folder, place)
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert found == {"a.jpg": b"first", "a.classes.png": b"second"}
+    (folder / "a.jpg").unlink()
+    assert list(fetch_photographs.missing(labels, folder)) == [sha256(b"first")]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

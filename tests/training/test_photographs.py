@@ -44,6 +44,9 @@ def test_labels_are_of_what_is_in_the_image(key: str) -> None:
     (source,) = {"repository", "package", "debian"} & set(label)
     assert label["commit" if source == "repository" else "version"]
     assert label["file"] and label["licence"] and (source == "package") == ("module" in label)
+    if "pixels" in label:
+        assert "field" not in label and len(label["pixels"]["sha256"]) == 64
+        assert label["pixels"]["file"] != label["file"] and label["pixels"]["commit"]
     if "field" in label:
         mask = photographs.mask_of(label)
         assert mask is not None and mask.shape == (high, wide)
@@ -90,6 +93,30 @@ def test_photographs_are_found_by_what_is_in_them(tmp_path, monkeypatch) -> None
     assert found.path == tmp_path / "other_name.png" and (found.image() == 7).all()
     assert found.truth.class_ids.tolist() == [2] and found.mask is None
     assert found.source == "photographs" and found.of_a_game
+
+
+def test_pixels_may_be_an_image_beside_the_photograph(tmp_path, monkeypatch) -> None:
+    """By its colours; others, as of robots and what is uncertain, do not count. Without it there
+    are no pixels, and one that cannot be read is one line."""
+    cv2.imwrite(str(tmp_path / "photo.png"), np.full((2, 3, 3), 7, np.uint8))
+    colours = [*photographs.COLOURS, (0, 0, 0), (0x0A, 0xC1, 0xC7), (0xF5, 0x29, 0x06)]
+    classes = np.array(colours, np.uint8).reshape(2, 3, 3)[..., ::-1]
+    cv2.imwrite(str(tmp_path / "classes.png"), classes)
+    keys = {
+        name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
+        for name in ("photo.png", "classes.png")
+    }
+    label = {"name": "photo.png", "size": [3, 2], "boxes": [], "doubtful": [], "debian": "p"}
+    label["pixels"] = {"sha256": keys["classes.png"], "file": "classes.png"}
+    monkeypatch.setattr(photographs, "read_labels", lambda: {keys["photo.png"]: label})
+    (found,) = photographs.photographs([tmp_path])
+    expected = [*photographs.COLOURS.values(), UNKNOWN, UNKNOWN, UNKNOWN]
+    assert found.mask is not None and found.mask.reshape(-1).tolist() == expected
+    (tmp_path / "classes.png").rename(tmp_path.parent / "elsewhere.png")
+    assert photographs.photographs([tmp_path])[0].mask is None
+    (tmp_path.parent / "broken.png").write_bytes(b"no image")
+    with pytest.raises(InputError, match="an image of classes that OpenCV reads is needed, found"):
+        photographs.mask_in(tmp_path.parent / "broken.png")
 
 
 def seen(boxes, values, truth, mask=None, shape=(480, 640)) -> photo_scores.Seen:
@@ -167,7 +194,9 @@ LEAST: dict[str, tuple[list[float], list[float], float, float, float]] = {
 def test_the_demo_networks_on_photographs_that_are_here(source: str, name: str) -> None:
     """They lie in build/photographs, where training/fetch_photographs.py brought them."""
     pytest.importorskip("onnxruntime")
-    games = [label for label in LABELS.values() if label["boxes"] or "field" in label]
+    games = [
+        label for label in LABELS.values() if label["boxes"] or {"field", "pixels"} & set(label)
+    ]
     wanted = {label["name"] for label in games if source in photographs.source_of(label)}
     photos = [photo for photo in photographs.photographs([HERE]) if source in photo.source]
     away = wanted - {photo.name for photo in photos}
