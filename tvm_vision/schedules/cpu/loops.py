@@ -178,8 +178,12 @@ def sequence(statements: Sequence[Any]) -> Any:
 
 
 def local(name: str, shape: Sequence[int], dtype: str = "float32") -> Any:
-    """A buffer that ends up in registers."""
-    return tirx.decl_buffer(list(shape), dtype, name=name, scope="local")
+    """A buffer that ends up in registers, or on the stack where it has less than 1 KiB.
+
+    Of scope "global": only such ones TVM leaves on the stack. Each other one is a call into its
+    pool of memory and one back for every task, which took as long as a small task itself.
+    """
+    return tirx.decl_buffer(list(shape), dtype, name=name, scope="global")
 
 
 def written(function: Any, body: Any) -> Any:
