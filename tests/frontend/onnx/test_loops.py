@@ -129,6 +129,112 @@ def test_a_loop_whose_length_the_data_decides_is_refused():
         import_onnx(model_of(steps, ["y", "rows"]))
 
 
+def halving_body(stacked=True):
+    """x / 2 and a count of steps, which goes on while the largest number is more than 1."""
+    stack = [node("ReduceMean", ["half"], ["row"], axes=[1], keepdims=0)] if stacked else []
+    return helper.make_graph(
+        [
+            node("Constant", [], ["two"], value_float=2.0),
+            node("Constant", [], ["unit"], value_float=1.0),
+            node("Div", ["v", "two"], ["half"]),
+            node("Add", ["n", "one"], ["more"]),
+            node("Not", ["odd"], ["even"]),
+            node("ReduceMax", ["half"], ["top"], keepdims=0),
+            node("Greater", ["top", "unit"], ["large"]),
+            node("And", ["go", "large"], ["on"]),
+            *stack,
+        ],
+        "body",
+        [info("i", I64, ()), info("go", B, ()), info("v", F, None), info("n", I64, None),
+         info("odd", B, None)],
+        [info("on", B, ()), info("half", F, None), info("more", I64, None), info("even", B, None)]
+        + [info("row", F, (4,))] * stacked,
+    )  # fmt: skip
+
+
+COUNTED = [("six", np.array(6)), ("one", np.array(1)), ("true", np.array(True)),
+           ("no", np.array(False)), ("zero", np.array([0]))]  # fmt: skip
+STATES = ["y", info("n", I64, None), info("even", B, None)]
+
+
+def held_to_onnxruntime(model, *feeds):
+    """Of the compiled model, with as many rows as its count says, for each of the inputs."""
+    imported = import_onnx(model)
+    names, run = [spec.name for spec in imported[1].outputs], executor(imported, "llvm")
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for feed in feeds:
+        ours = dict(zip(names, run(*feed), strict=True))
+        inputs = dict(zip([one.name for one in session.get_inputs()], feed, strict=True))
+        results = session.run(None, inputs)
+        for one, wanted in zip(session.get_outputs(), results, strict=True):
+            found = ours[one.name]
+            if (count := ours.get(f"{one.name}_count")) is not None:
+                found = found[: int(count)]
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("before", ["true", "c"])
+def test_a_loop_that_data_ends_before_its_limit(before, stacked):
+    """Its states are those of the last step there was, and it has a row of each of them: from
+    none, where it does not begin, to its limit."""
+    loop = node("Loop", ["six", before, "x", "zero", "no"],
+                ["y", "n", "even", *["rows"] * stacked], "turns",
+                body=halving_body(stacked))  # fmt: skip
+    inputs = [("x", F, (4, 3)), *[("c", B, ())] * (before == "c")]
+    model = model_of([loop], [*STATES, *["rows"] * stacked], COUNTED, inputs)
+    conditions = [(True,), (False,)] if before == "c" else [()]
+    feeds = [(IMAGE * scale, *map(np.array, c)) for scale in (0.1, 3, 20, 1e4) for c in conditions]
+    held_to_onnxruntime(model, *feeds)
+
+
+@pytest.mark.slow
+def test_a_loop_that_data_ends_in_a_loop_that_data_ends():
+    outer = helper.make_graph(
+        [
+            node("Loop", ["six", "true", "w", "m", "no"], ["less", "n2", "even2"], "inner",
+                 body=halving_body(False)),
+            node("Mul", ["less", "x"], ["w2"]),
+            node("ReduceMax", ["w2"], ["highest"], keepdims=0),
+            node("Less", ["highest", "bound"], ["on2"]),
+        ],
+        "outer",
+        [info("j", I64, ()), info("go2", B, ()), info("w", F, None), info("m", I64, None)],
+        [info("on2", B, ()), info("w2", F, None), info("n2", I64, None)],
+    )  # fmt: skip
+    constants = [*COUNTED, ("pair", np.array(2)), ("bound", np.array(3, np.float32))]
+    loop = node("Loop", ["pair", "true", "x", "zero"], ["y", "n"], "turns", body=outer)
+    model = model_of([loop], STATES[:2], constants)
+    held_to_onnxruntime(model, *([IMAGE * scale] for scale in (0.1, 3, 20)))
+
+
+def test_a_state_that_grows_in_a_loop_that_data_ends():
+    body = helper.make_graph(
+        [
+            node("Concat", ["v", "x"], ["longer"], axis=0),
+            node("ReduceSum", ["longer"], ["all"], keepdims=0),
+            node("Less", ["all", "bound"], ["on"]),
+        ],
+        "body",
+        [info("i", I64, ()), info("go", B, ()), info("v", F, None)],
+        [info("on", B, ()), info("longer", F, None)],
+    )
+    constants = [("three", np.array(3)), ("bound", np.array(20, np.float32))]
+    loop = node("Loop", ["three", "", "x"], ["y"], "turns", body=body)
+    held_to_onnxruntime(
+        model_of([loop], ["y"], constants), *([np.abs(IMAGE) * scale] for scale in (0.1, 0.8, 9))
+    )
+
+
+@pytest.mark.parametrize(("limit", "advice"), [("", "limit of steps"), ("far", "at most 2222 ")])
+def test_a_loop_that_data_ends_needs_a_limit(limit, advice):
+    loop = node("Loop", [limit, "true", "x", "zero", "no"], ["y", "n", "even", "rows"], "turns",
+                body=halving_body())  # fmt: skip
+    model = model_of([loop], STATES, [*COUNTED, ("far", np.array(5000))])
+    with pytest.raises(UnsupportedModelError, match=rf"goes on depends on the data.*{advice}"):
+        import_onnx(model)
+
+
 @pytest.mark.parametrize("backwards", [pytest.param(0, marks=SLOW), 1])
 def test_scans(backwards):
     body = helper.make_graph(
@@ -213,3 +319,24 @@ def test_a_branch_by_data_may_give_a_sequence():
         ((one, other),) = session.run(None, {"x": IMAGE, "c": np.array(condition)})
         found = executor(import_onnx(model), "llvm")(IMAGE, np.array(condition))
         np.testing.assert_array_equal(found, [one, other])
+
+
+def largest_of_part(shape):
+    return helper.make_graph(
+        [node("ReduceMax", ["part"], ["top"], axes=[0], keepdims=0)],
+        "body",
+        [info("part", F, shape)],
+        [info("top", F, (3,))],
+    )
+
+
+def test_a_body_for_each_tensor_of_a_sequence():
+    """What a SequenceMap gives is counted by another."""
+    steps = [
+        node("SplitToSequence", ["x", "three"], ["parts"], axis=0),
+        node("SequenceMap", ["parts"], ["tops"], "first", body=largest_of_part((None, 3))),
+        node("SequenceMap", ["tops"], ["all"], "second", body=largest_of_part((3,))),
+        node("ConcatFromSequence", ["tops"], ["y"], axis=0, new_axis=1),
+    ]
+    steps[2].attribute[0].g.output[0].type.CopyFrom(info("top", F, ()).type)
+    check(model_of(steps, ["y", sequence("all")], [("three", np.array(3))]), IMAGE)

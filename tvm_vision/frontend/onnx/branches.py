@@ -5,14 +5,14 @@ ONNX's operators have no effects but their results, so that both branches may be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
 from onnx import helper
 
 from ..node_names import name_nodes
-from .graph import GraphEditor, Unsupported, attribute, inferred, inner_graphs
+from .graph import GraphEditor, NodeBuilder, Unsupported, attribute, inferred, inner_graphs
 
 # The choice between two results, until it is known whether their shapes are the same.
 CHOICE, OWN = "Choice", "tvm_vision"
@@ -44,23 +44,51 @@ def choose_by_data(model: onnx.ModelProto) -> onnx.ModelProto:
     graph, nodes = GraphEditor(model), []
     for node in model.graph.node:
         nodes += _both_branches(node, graph) if node.op_type == "If" else [node]
-    changed = graph.with_nodes(model, nodes)
-    if all(entry.domain != OWN for entry in changed.opset_import):
-        changed.opset_import.append(helper.make_opsetid(OWN, 1))
-    return named_anew(changed)
+    return named_anew(with_choices(graph.with_nodes(model, nodes)))
+
+
+def with_choices(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model``, in place, whose nodes may be Choices."""
+    if all(entry.domain != OWN for entry in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(OWN, 1))
+    return model
+
+
+def choice(steps: NodeBuilder, condition: str, one: str, other: str) -> str:
+    """Add a Choice by a scalar; what it gives."""
+    return other if one == other else steps(CHOICE, condition, one, other, domain=OWN)
 
 
 def settle_alike(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model`` with a Where for each Choice between values of one type and fixed shape; the model
     itself where there is none."""
-    graph, changed = GraphEditor(model), False
-    nodes = []
+    if not any(map(is_choice, model.graph.node)):
+        return model
+    # A Choice behind others has a type once those are settled: all of a loop's steps at once.
+    assumed = _settled(model, lambda _: True)
+    graph = GraphEditor(assumed)
+    alike: set[str] = set()
     for node in model.graph.node:
-        if is_choice(node) and _alike(graph, *node.input[1:]):
-            node = _named("Where", node, list(node.input), node.output[0])
-            changed = True
-        nodes.append(node)
-    return inferred(graph.with_nodes(model, nodes)) if changed else model
+        if is_choice(node):
+            if not _alike(graph, *node.input[1:]):
+                break
+            alike.add(node.output[0])
+    if alike:
+        return _settled(model, lambda node: node.output[0] in alike)
+    graph = GraphEditor(model)
+    alike = {n.output[0] for n in model.graph.node if is_choice(n) and _alike(graph, *n.input[1:])}
+    return _settled(model, lambda node: node.output[0] in alike) if alike else model
+
+
+def _settled(model: onnx.ModelProto, wanted: Callable[[onnx.NodeProto], bool]) -> onnx.ModelProto:
+    """``model`` with a Where for each Choice that is wanted."""
+    nodes = [
+        _named("Where", node, list(node.input), node.output[0])
+        if is_choice(node) and wanted(node)
+        else node
+        for node in model.graph.node
+    ]
+    return inferred(GraphEditor(model).with_nodes(model, nodes))
 
 
 def _alike(graph: GraphEditor, one: str, other: str) -> bool:

@@ -9,7 +9,7 @@ from .bounded import bounded
 from .branches import choose_by_data, has_branches, settle_alike
 from .fold import folded
 from .loops import has_loops, unrolled
-from .sequences import has_sequences, without_sequences
+from .sequences import has_sequences, with_known_lengths, without_sequences
 
 
 def of_fixed_shape(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -23,9 +23,11 @@ def of_fixed_shape(model: onnx.ModelProto) -> onnx.ModelProto:
     # What is known of a branch may decide the branches within it: it is folded before these.
     while has_branches(model) or has_loops(model):
         if has_loops(model):
+            if (counted := with_known_lengths(model)) is not model:
+                model = folded(counted)
             model = folded(unrolled(model))
-            continue
-        model = folded(choose_by_data(model))
+        else:
+            model = folded(choose_by_data(model))
         while (settled := settle_alike(model)) is not model:
             model = folded(settled)
     if has_sequences(model):

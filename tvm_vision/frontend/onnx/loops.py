@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from ..refusals import Cut, Refusal, RefusedNodes, Remedy
-from .branches import inlined, named_anew
+from .branches import choice, inlined, named_anew, with_choices
 from .fold import fold
 from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
 
@@ -19,6 +19,7 @@ MOST_NODES = 20_000
 # Before this, Scan has a batch, and a number of steps for each of it.
 SCAN_WITHOUT_BATCH = 9
 BY_DATA = Remedy("make its number of steps a constant", Cut())
+UNLIMITED = Remedy("give it a constant limit of steps", Cut())
 TOO_LONG = Remedy("give the model shorter inputs", Cut())
 
 
@@ -31,9 +32,20 @@ def unrolled(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model``, whose constants are folded, with the steps of each Loop and Scan.
 
     Loops within these stay, and those whose number of steps may follow once the others are folded:
-    layers of Keras count the steps of the layer before. Raises RefusedNodes where data decides how
-    many steps there are, of all that are left.
+    layers of Keras count the steps of the layer before. Where none is left of known length, those
+    which data ends have all the steps that their limit allows, and a Choice of each result: its
+    new value while the loop goes on. Raises RefusedNodes where data decides how many steps there
+    are, of all that are left.
     """
+    for up_to_limit in (False, True):
+        changed, refusals = _unrolled(model, up_to_limit)
+        if len(refusals) < sum(node.op_type in LOOPS for node in model.graph.node):
+            return named_anew(with_choices(changed))
+    raise RefusedNodes(refusals)
+
+
+def _unrolled(model: onnx.ModelProto, up_to_limit: bool) -> tuple[onnx.ModelProto, list[Refusal]]:
+    """``model`` with the steps of the loops that can be taken apart, and why others cannot."""
     graph, refusals = GraphEditor(model), []
     nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
@@ -41,20 +53,18 @@ def unrolled(model: onnx.ModelProto) -> onnx.ModelProto:
             nodes.append(node)
             continue
         try:
-            nodes += _Unrolling(node, graph).nodes()
+            nodes += _Unrolling(node, graph, up_to_limit).nodes()
         except Unsupported as error:
             refusals.append(Refusal(node.op_type, node.name, error.reason, error.remedy))
             nodes.append(node)
-    if len(refusals) == sum(node.op_type in LOOPS for node in model.graph.node):
-        raise RefusedNodes(refusals)
-    return named_anew(graph.with_nodes(model, nodes))
+    return graph.with_nodes(model, nodes), refusals
 
 
 class _Unrolling:
     """The steps of one node."""
 
-    def __init__(self, node: onnx.NodeProto, graph: GraphEditor) -> None:
-        self.node, self.graph = node, graph
+    def __init__(self, node: onnx.NodeProto, graph: GraphEditor, up_to_limit: bool) -> None:
+        self.node, self.graph, self.up_to_limit = node, graph, up_to_limit
         self.body: onnx.GraphProto = attribute(node, "body")
         self.steps = NodeBuilder(graph, node)
         self._count = 0
@@ -89,23 +99,54 @@ class _Unrolling:
         most = self.graph.constant(limit) if limit else np.array(MOST_NODES)
         if most is None:
             raise Unsupported("the number of its steps depends on the data", BY_DATA)
-        goes_on = goes_on or self.graph.make_constant(np.array(True), self.node.name)
+        true = self.graph.make_constant(np.array(True), self.node.name)
+        goes_on = goes_on or true
         rows: list[list[str]] = [[] for _ in self.body.output[1 + len(state) :]]
+        asked: list[str] = []  # of each step, whether there is one
         for step in range(int(most.item())):
-            if not self._is_true(goes_on):
+            known = self.graph.constant(goes_on)
+            if known is not None and not known.item():
                 break
+            if known is None:
+                self._check_limit(int(most.item()) if limit else None)
+                goes_on = self.steps.reshape(goes_on, [])
+            asked.append(goes_on)
             number = self.graph.make_constant(np.array(step, np.int64), self.node.name)
-            goes_on, *results = self._step([number, goes_on, *state])
-            state = results[: len(state)]
+            again, *results = self._step([number, true if known is None else goes_on, *state])
+            if known is None:
+                pairs = zip(results, state, strict=False)
+                state = [choice(self.steps, goes_on, new, old) for new, old in pairs]
+                goes_on = self._both(goes_on, again)
+            else:
+                state, goes_on = results[: len(state)], again
             for values, value in zip(rows, results[len(state) :], strict=True):
                 values.append(value)
-        return [*state, *(self._stacked(values) for values in rows)]
+        return [*state, *(self._there(self._stacked(values), asked) for values in rows)]
 
-    def _is_true(self, value: str) -> bool:
-        known = self.graph.constant(value)
-        if known is None:
-            raise Unsupported("whether it goes on depends on the data", BY_DATA)
-        return bool(known.item())
+    def _check_limit(self, limit: int | None) -> None:
+        """Raises Unsupported where data ends the loop, and its steps cannot all be computed."""
+        if limit is None or not self.up_to_limit:
+            raise Unsupported("whether it goes on depends on the data", UNLIMITED)
+        most = MOST_NODES // max(1, len(self.body.node))
+        if limit > most:
+            raise Unsupported(
+                "whether it goes on depends on the data",
+                Remedy(f"give it a constant limit of at most {most} steps", Cut()),
+            )
+
+    def _both(self, goes_on: str, again: str) -> str:
+        """Whether a loop that goes on does so once more."""
+        known = self.graph.constant(again)
+        if known is not None:
+            return goes_on if known.item() else again
+        return self.steps("And", goes_on, self.steps.reshape(again, []))
+
+    def _there(self, stacked: str, asked: Sequence[str]) -> str:
+        """The rows of the steps that there are."""
+        if all(map(self.graph.is_constant, asked)):
+            return stacked
+        flags = [self.steps.reshape(each, [1]) for each in asked]
+        return self.steps("Compress", stacked, self.steps("Concat", *flags, axis=0), axis=0)
 
     def _scan(self, inputs: list[str], scanned: int) -> list[str]:
         """States and stacked results; the axes of attributes as in Scan-9."""

@@ -5,6 +5,7 @@ An output that is a sequence becomes an output for each of its tensors, by name 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import numpy as np
@@ -49,6 +50,19 @@ def without_sequences(model: onnx.ModelProto) -> onnx.ModelProto:
     del changed.graph.value_info[:]
     changed.graph.value_info.extend(kept)
     return named_anew(changed)
+
+
+def with_known_lengths(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` with a constant for each SequenceLength of a sequence whose members are known: a
+    loop over them counts its steps by it. The model itself where there is none."""
+    walk, nodes = _Walk(model), []
+    for node in model.graph.node:
+        known = False
+        with contextlib.suppress(Unsupported):
+            walk.written(node)
+            known = node.op_type == "SequenceLength"
+        nodes += [] if known else [node]
+    return walk.graph.with_nodes(model, nodes) if len(nodes) < len(model.graph.node) else model
 
 
 class _Walk:
