@@ -1,9 +1,10 @@
 """Chooses each class's confidence on rendered scenes and writes it into the network's file:
 python training/calibrate.py tvm_vision/demo/yoeo_demo.onnx --shards scenes --write
 
-A class's confidence is where F1 is best on the shards of --choose, of all the folders together;
-what it gives is told of the shards of --report too, whose scenes are others, beside what one
-confidence for all would give.
+A class's confidence is the highest whose F1 is nearly the best on the shards of --choose, of all
+the folders together: photographs have more that is taken for something than scenes. What it gives
+is told of the shards of --report too, whose scenes are others, beside what one confidence for all
+would give.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from thresholds import USUAL, write_thresholds
 from tvm_vision.evaluate.confidence import OperatingPoint, best_f1, operating_point
 from tvm_vision.evaluate.detection import judged
 
+SLACK = 0.005  # of F1
+
 
 def chosen(seen: Examined) -> dict[str, float]:
-    """Name of a class -> the confidence of its best F1."""
+    """Name of a class -> the highest confidence of those whose F1 is the best, less SLACK."""
     return {
-        name: best_f1(*judged(seen.found, seen.truths, class_id)).confidence
+        name: best_f1(*judged(seen.found, seen.truths, class_id), SLACK).confidence
         for class_id, name in enumerate(BOXES)
     }
 

@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=8.3, help="of each part")
     parser.add_argument("--scenes", type=Path, default=Path("build/scenes"))
     parser.add_argument("--panoramas", type=Path)
-    parser.add_argument("--meshes", type=Path, help="file of mesh_files.py, for the fifth recipe")
+    parser.add_argument("--meshes", type=Path, help="file of mesh_files.py, from recipe 5 on")
     parser.add_argument("--out", type=Path, default=Path("build/run"))
     parser.add_argument("--start", type=Path, help="weights for the first part to begin with")
     parser.add_argument("--config", type=Path, help="of the network, else the demo's")
@@ -85,7 +85,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--recipes", type=int, nargs="+", choices=sorted(RECIPES), default=[max(RECIPES)],
-        metavar="NUMBER", help="of the scenes, which the renderers take in turn: 5 5 5 4 3",
+        metavar="NUMBER", help="of the scenes, which the renderers take in turn: 6 6 6 5 4",
     )  # fmt: skip
     parser.add_argument("train", nargs="*", help="after --, options of train.py")
     options = parser.parse_args()

@@ -35,7 +35,7 @@ def main() -> None:
         "--recipe", type=int, choices=sorted(RECIPES), default=max(RECIPES), help="of the scenes"
     )
     parser.add_argument("--panoramas", type=Path, help="folder of equirectangular .jpg backgrounds")
-    parser.add_argument("--meshes", type=Path, help="file of mesh_files.py, for the fifth recipe")
+    parser.add_argument("--meshes", type=Path, help="file of mesh_files.py, from recipe 5 on")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -185,12 +185,13 @@ def test_thresholds_are_kept_in_the_file(tmp_path) -> None:
 # network aims at these values. The others are what was measured, less what another library moves.
 LEAST: dict[str, tuple[list[float], list[float], float, float, float]] = {
     "bit-bots/YOEO": ([0.94, 0.9, 0.7], [0.9, 0.9, 0.9], 0.9, 0.95, 0.6),
-    "": ([0.8, 0.65, 0.75], [0.8, 0.6, 0.63], 0.74, 0.945, 0.7),
+    "HULKs": ([0.9, 0.87, 0.92], [0.9, 0.8, 0.85], 0.86, 0.96, 0.68),
+    "": ([0.86, 0.79, 0.83], [0.8, 0.75, 0.73], 0.8, 0.945, 0.69),
 }
 
 
 @pytest.mark.parametrize("name", ["yoeo_demo", "yoeo_demo_light"])
-@pytest.mark.parametrize("source", LEAST, ids=["nine", "all"])
+@pytest.mark.parametrize("source", LEAST, ids=["nine", "small-robots", "all"])
 def test_the_demo_networks_on_photographs_that_are_here(source: str, name: str) -> None:
     """They lie in build/photographs, where training/fetch_photographs.py brought them."""
     pytest.importorskip("onnxruntime")
@@ -211,5 +212,4 @@ def test_the_demo_networks_on_photographs_that_are_here(source: str, name: str) 
         assert report["classes"][name]["recall"] >= found, name
     assert report["post feet"]["ap50"] >= feet
     assert report["iou"]["field"] >= field and report["iou"]["lines"] >= lines
-    # Nine are the light decoder's, two the other network's.
-    assert report["false there"]["ball"] <= 2 and report["false there"]["robot"] <= 9
+    assert report["false there"]["ball"] <= 2 and report["false there"]["robot"] <= 2

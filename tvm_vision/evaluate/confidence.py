@@ -42,10 +42,13 @@ def operating_point(
     )
 
 
-def best_f1(hits: Array, scores: Array, positives: int) -> OperatingPoint:
+def best_f1(hits: Array, scores: Array, positives: int, slack: float = 0.0) -> OperatingPoint:
     """The operating point of the largest F1 among CHOICES; of equal ones the middle one, which
-    stands farthest from where it gets worse."""
+    stands farthest from where it gets worse. slack: how much F1 may be below it; then the highest
+    confidence of those, which finds least that is false."""
     points = [operating_point(hits, scores, positives, float(choice)) for choice in CHOICES]
     values = np.array([point.f1 for point in points])
+    if slack:
+        return points[int(np.flatnonzero(values >= values.max() - slack)[-1])]
     best = np.flatnonzero(values == values.max())
     return points[int(best[len(best) // 2])]
