@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from shapes import rotation
 from world import Thing, World
@@ -115,6 +117,31 @@ def lying(rng: np.random.Generator) -> np.ndarray:
     return rotation("z", rng.uniform(0, 2 * np.pi)) @ flat
 
 
+@dataclass(frozen=True)
+class Stray:
+    """Where a kind of thing stands that is no part of a game, in metres: the share of images with
+    it; the share of these where it stands anywhere in view, nearest to farthest away; how far off
+    the carpet the others are, least and most; and the room that it takes (0: its own)."""
+
+    share: float
+    near: float
+    nearest: float
+    farthest: float
+    least: float
+    most: float
+    room: float = 0.0
+
+
+STRAYS = {
+    "person": Stray(0.8, 0.3, 0.6, 7.0, -0.15, 3.0, 0.35),
+    "trifle": Stray(0.7, 0.4, 0.6, 7.0, -0.4, 2.5, 0.2),
+    "upright": Stray(0.8, 0.12, 1.0, 7.0, -0.2, 3.0, 0.3),
+    "round": Stray(0.6, 0.55, 0.4, 6.0, -0.3, 2.5),
+}
+# Of people in a match, those who stand on the field: a referee, or somebody else.
+REFEREES = 0.06
+
+
 class Director:
     """Arranges the things of a world for one shot."""
 
@@ -221,37 +248,10 @@ class Director:
             if match or rng.random() < 0.5:
                 self._place_ball(thing, camera, feet)
         for thing in world.things:
-            if thing.kind == "person" and rng.random() < 0.8:
-                if rng.random() < (0.06 if match else 0.3):  # a referee, or somebody else
-                    at = self._spot(camera, 0.6, 7.0)
-                else:
-                    at = self._beyond(camera, 0.0 if match else -0.15, 3.0)
-                if self._free(at, 0.35):
-                    self._put(thing, at, rng.uniform(0, 2 * np.pi))
-                    self.contacts.append((at[:2], 0.22, rng.uniform(0, 0.4)))
-            elif thing.kind == "trifle":
-                if rng.random() < 0.7:
-                    near = rng.random() < 0.4 and not match
-                    low = 0.0 if match else -0.4
-                    at = self._spot(camera, 0.6, 7.0) if near else self._beyond(camera, low, 2.5)
-                    if self._free(at, 0.2):
-                        self._put(thing, at, rng.uniform(0, 6.3))
-            elif thing.kind == "upright":
-                if rng.random() < 0.8:
-                    near = rng.random() < 0.12 and not match
-                    low = 0.0 if match else -0.2
-                    at = self._spot(camera, 1.0, 7.0) if near else self._beyond(camera, low, 3.0)
-                    if self._free(at, 0.3):
-                        self._put(thing, at, rng.uniform(0, 6.3))
+            if thing.kind in STRAYS:
+                self._put_stray(thing, camera)
             elif thing.kind == "lure" and rng.random() < (0.0 if match else 0.35):
                 self._put(thing, self._spot(camera, 0.6, 6.0), rng.uniform(0, 6.3))
-            elif thing.kind == "round":
-                if rng.random() < 0.6:
-                    near = rng.random() < 0.55 and not match
-                    low = 0.0 if match else -0.3
-                    at = self._spot(camera, 0.4, 6.0) if near else self._beyond(camera, low, 2.5)
-                    if self._free(at, thing.radius):
-                        self._put(thing, at, rng.uniform(0, 6.3))
             elif thing.kind in (
                 "banner",
                 "fence",
@@ -294,6 +294,23 @@ class Director:
             for _ in range(rng.integers(1, 4)):
                 place = camera.at[:2] + rng.normal(0, 0.25, 2)
                 self.contacts.append((place, rng.uniform(0.15, 0.6), rng.uniform(0.2, 0.7)))
+
+    def _put_stray(self, thing: Thing, camera: Camera) -> None:
+        """Places a person or clutter, or leaves it away."""
+        rng, stray, person = self.rng, STRAYS[thing.kind], thing.kind == "person"
+        if rng.random() >= stray.share:
+            return
+        near, least = stray.near, stray.least
+        if self.match:
+            near, least = REFEREES if person else 0.0, 0.0
+        if rng.random() < near:
+            at = self._spot(camera, stray.nearest, stray.farthest)
+        else:
+            at = self._beyond(camera, least, stray.most)
+        if self._free(at, stray.room or thing.radius):
+            self._put(thing, at, rng.uniform(0, 2 * np.pi if person else 6.3))
+            if person:
+                self.contacts.append((at[:2], 0.22, rng.uniform(0, 0.4)))
 
     def _show_close(
         self, camera: Camera, players: list[Thing], balls: list[Thing], feet: list[np.ndarray]
