@@ -18,13 +18,13 @@ POSES = {"walk": 0.45, "stand": 0.3, "crouch": 0.05, "kneel": 0.03, "sit": 0.03,
 @dataclass(frozen=True)
 class Teams:
     """kind: of a package's robots, None where they have shells of `build`. build, finish: what all
-    robots share but for their shirts. shirts: of both teams and of their goalkeepers."""
+    robots share but for their shirts. shirts: of both teams, then of their goalkeepers."""
 
     kind: str | None
     tall: float
     build: Build
     finish: humanoids.Finish
-    shirts: tuple[Colour, Colour, Colour, Colour]
+    shirts: tuple[Colour, ...]
 
     def player(self, rng: np.random.Generator, number: int, meshes: humanoids.Robots) -> list[Part]:
         """A robot of the team that a number is of, or one without a shirt."""
@@ -48,5 +48,5 @@ def draw_teams(rng: np.random.Generator, kinds: list[str]) -> Teams:
         float(rng.uniform(0.48, 0.75)),
         build,
         humanoids.draw_finish(rng),
-        tuple(TEAM_COLOURS[order[i % len(order)]] for i in range(4)),  # type: ignore[arg-type]
+        tuple(TEAM_COLOURS[i] for i in order[:4]),
     )
