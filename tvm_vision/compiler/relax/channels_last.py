@@ -19,7 +19,7 @@ from tvm.ir.prim import expr as prim
 
 from .kernel_calls import bindings_of
 from .operators import operator_of
-from .rewriting import is_constant, rewritten
+from .rewriting import is_constant, rewritten, value_of
 from .shuffles import Shuffles, with_stand_ins
 from .sink_turns import sink_turns
 
@@ -41,7 +41,9 @@ def channels_last(mod: tvm.IRModule, shuffles: bool = False) -> tvm.IRModule:
     turned = tvm.transform.Sequential(
         [
             _pass("ActivationsAsMaxima", _Activations),
+            _pass("Stays", _Stays),
             relax.transform.ConvertLayout(_LAYOUTS),
+            _pass("WithoutStays", _WithoutStays),
             relax.transform.Normalize(),
             _pass("ShufflesAgain", Shuffles),
             relax.transform.EliminateCommonSubexpr(),
@@ -105,6 +107,55 @@ class _Activations(relax.PyExprMutator):
         if len(stores) != 1 or not isinstance(stores[0].value, node):
             return call
         return operator(x, bound)
+
+
+# What TVM turns wrongly: of ScatterND the tensor and the updates, but not the places among the
+# indices; of norms the axes alone, which TVM has no right kernels for then. By operators: which
+# arguments keep their layout.
+_KEPT = {
+    "relax.scatter_nd": (0, 2),
+    "relax.nn.layer_norm": (0,),
+    "relax.nn.rms_norm": (0,),
+}
+
+
+def _kept(call: Any) -> tuple[int, ...]:
+    """The arguments of a call that keep their layout."""
+    name = operator_of(call)
+    if name == "relax.nn.layer_norm" and len(call.attrs.axes) == 1:
+        return ()  # has a kernel for any axis
+    return _KEPT.get(name, ())
+
+
+def _with_arguments(call: relax.Call, arguments: dict[int, Any]) -> relax.Call:
+    args = [arguments.get(place, argument) for place, argument in enumerate(call.args)]
+    return relax.Call(call.op, args, call.attrs, call.ty_args)
+
+
+@relax.expr_functor.mutator
+class _Stays(relax.PyExprMutator):
+    """Reshapes before operators that TVM turns wrongly, to the shapes that tensors have: it turns
+    no layouts through them."""
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        if not _kept(call):
+            return call
+        args = {place: call.args[place] for place in _kept(call)}
+        stays = {place: relax.op.reshape(x, x.ty.shape) for place, x in args.items()}
+        return _with_arguments(call, stays)
+
+
+@relax.expr_functor.mutator
+class _WithoutStays(relax.PyExprMutator):
+    """The operators without those reshapes."""
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        if not _kept(call):
+            return call
+        stays = {place: value_of(call.args[place], self.lookup_binding) for place in _kept(call)}
+        return _with_arguments(call, {place: stay.args[0] for place, stay in stays.items()})
 
 
 _EXTREMA = {

@@ -60,8 +60,9 @@ def layout_on_gpu(mod: tvm.IRModule, layout: str, matrices: bool, measured: bool
     try:
         # Between convolutions of halves shuffles gain nothing with their channels last: they stay.
         transposed = channels_last(mod, shuffles=of_bytes)
-    except tvm.error.InternalError as error:
-        # TVM's pass gives up on some selections and reshapes of more than four axes.
+    except (tvm.error.InternalError, ValueError) as error:
+        # TVM's pass gives up on some selections and reshapes of more than four axes, and shapes
+        # that do not go together are a ValueError.
         if layout == "auto":
             LOGGER.debug("channels stay where they are: %s", error)
             return mod
