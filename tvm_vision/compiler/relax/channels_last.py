@@ -155,7 +155,12 @@ class _WithoutStays(relax.PyExprMutator):
         if not _kept(call):
             return call
         stays = {place: value_of(call.args[place], self.lookup_binding) for place in _kept(call)}
-        return _with_arguments(call, {place: stay.args[0] for place, stay in stays.items()})
+        before = {
+            place: stay.args[0]
+            for place, stay in stays.items()
+            if operator_of(stay) == "relax.reshape"
+        }
+        return _with_arguments(call, before)
 
 
 _EXTREMA = {
