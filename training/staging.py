@@ -117,6 +117,12 @@ def lying(rng: np.random.Generator) -> np.ndarray:
     return rotation("z", rng.uniform(0, 2 * np.pi)) @ flat
 
 
+def turned_anyhow(rng: np.random.Generator) -> np.ndarray:
+    """An orientation [3,3] at random."""
+    turn, _ = np.linalg.qr(rng.standard_normal((3, 3)))
+    return turn * np.sign(np.linalg.det(turn))
+
+
 @dataclass(frozen=True)
 class Stray:
     """Where a kind of thing stands that is no part of a game, in metres: the share of images with
@@ -322,8 +328,7 @@ class Director:
         if not players or rng.random() < 0.3:
             thing = balls.pop(int(rng.integers(len(balls))))
             at = camera.close_up(2 * thing.radius, rng.uniform(70, 330), rng, aside)
-            spin, _ = np.linalg.qr(rng.standard_normal((3, 3)))
-            self.world.put(thing, at, spin * np.sign(np.linalg.det(spin)))
+            self.world.put(thing, at, turned_anyhow(rng))
             self.taken.append((at[:2], thing.radius))
             self.contacts.append((at[:2], thing.radius * 1.3, rng.uniform(0.1, 0.75)))
             return
@@ -423,8 +428,7 @@ class Director:
     def _set_ball(self, thing: Thing, at: np.ndarray, lift: float) -> None:
         """Turns a ball anyhow and puts it so high in metres above a place [3] of the ground."""
         rng = self.rng
-        spin, _ = np.linalg.qr(rng.standard_normal((3, 3)))
-        self.world.put(thing, at + np.array([0, 0, lift]), spin * np.sign(np.linalg.det(spin)))
+        self.world.put(thing, at + np.array([0, 0, lift]), turned_anyhow(rng))
         if not lift:
             self.contacts.append(
                 (at[:2], thing.radius * rng.uniform(0.9, 1.6), rng.uniform(0.1, 0.75))
