@@ -20,7 +20,11 @@ Seam = tuple[int, float, float, float]
 @dataclass(frozen=True)
 class Sun:
     """A patch of sunlight: its middle [2], half sides [2] and soft edge in metres, its turn, by how
-    much it brightens, and where the sun is, as metres aside for each metre up [2]."""
+    much it brightens, and where the sun is, as metres aside for each metre up [2].
+
+    every, within: where there are many like it, how far apart they are along both sides [2], and
+    the half sides of all of them together [2].
+    """
 
     centre: Tensor
     half: Tensor
@@ -29,6 +33,8 @@ class Sun:
     sin: float
     gain: float
     slant: Tensor
+    every: Tensor | None = None
+    within: Tensor | None = None
 
 
 @dataclass
@@ -126,7 +132,7 @@ def draw_appearance(
     turf = rng.random() < 0.7
     ropes = bool(recipe.ropes and rng.random() < recipe.ropes)
     floors = [textures.NAMES.index(name) for name in ("plain", "noise", "cloud", "planks", "brick")]
-    return Appearance(
+    look = Appearance(
         distance=torch.from_numpy(field.distance).to(device),
         metres_per_pixel=field.metres_per_pixel,
         carpet=(0.0, 0.0) if bare else (field.half[0] + field.border, field.half[1] + field.border),
@@ -163,11 +169,16 @@ def draw_appearance(
         diagonal=rng.random() < 0.4,
         haze=rng.uniform(0.005, 0.08) * (rng.random() < 0.12),
         mist=tensor(np.full(3, rng.uniform(0.5, 0.95))),
-        suns=draw_suns(rng, field, tensor) if recipe.sun and rng.random() < recipe.sun else (),
+        suns=draw_suns(rng, field, tensor, recipe.bars)
+        if recipe.sun and rng.random() < recipe.sun
+        else (),
         seams=draw_seams(rng, field) if recipe.seams and rng.random() < recipe.seams else (),
         covered=recipe.covered,
         casts=tensor(draw_casts(rng)) if recipe.dim and rng.random() < recipe.dim else None,
     )
+    if any(sun.every is not None for sun in look.suns):  # cameras expose for what is lit
+        look.light *= rng.uniform(0.4, 0.95)
+    return look
 
 
 def draw_casts(rng: np.random.Generator) -> np.ndarray:
@@ -181,9 +192,11 @@ def draw_casts(rng: np.random.Generator) -> np.ndarray:
 
 
 def draw_suns(
-    rng: np.random.Generator, field: Field, tensor: Callable[[np.ndarray], Tensor]
+    rng: np.random.Generator, field: Field, tensor: Callable[[np.ndarray], Tensor], bars: float
 ) -> tuple[Sun, ...]:
-    """One to four windows' patches, which one sun makes."""
+    """One to four windows' patches, which one sun makes. bars: see Recipe."""
+    if bars and rng.random() < bars:
+        return (draw_bars(rng, field, tensor),)
     turn, slant = rng.uniform(0, np.pi), rng.normal(0, 0.7, 2)
     gain, soft = rng.uniform(0.4, 2.2), rng.uniform(0.03, 0.4)
     return tuple(
@@ -194,6 +207,26 @@ def draw_suns(
         )
         for _ in range(rng.integers(1, 5))
     )  # fmt: skip
+
+
+def draw_bars(
+    rng: np.random.Generator, field: Field, tensor: Callable[[np.ndarray], Tensor]
+) -> Sun:
+    """Sun between the bars of a wall of windows, over much of a field."""
+    turn, slant = rng.uniform(0, np.pi), rng.normal(0, 0.7, 2)
+    every = np.array([rng.uniform(1.0, 6.0), np.exp(rng.uniform(np.log(0.3), np.log(2.5)))])
+    bar = np.exp(rng.uniform(np.log(0.08), np.log(0.6), 2)) * every
+    return Sun(
+        tensor(rng.uniform(-0.6, 0.6, 2) * np.array(field.half)),
+        tensor((every - bar) / 2),
+        float(np.exp(rng.uniform(np.log(0.01), np.log(0.15)))),
+        float(np.cos(turn)),
+        float(np.sin(turn)),
+        float(np.exp(rng.uniform(np.log(0.7), np.log(5.0)))),
+        tensor(slant),
+        tensor(every),
+        tensor(rng.uniform(2.0, 9.0, 2)),
+    )
 
 
 def draw_seams(rng: np.random.Generator, field: Field) -> tuple[Seam, ...]:

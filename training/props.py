@@ -97,9 +97,11 @@ def shoe(
     b.add("box", (length * 0.9, 0.045, 0.014), frame.move(x=0.045, z=0.014), sole)
 
 
-def person(rng: np.random.Generator, pale: bool = False, pose: str | None = None) -> list[Part]:
+def person(
+    rng: np.random.Generator, pale: bool = False, pose: str | None = None, black: bool = False
+) -> list[Part]:
     """Somebody who stands, walks, squats or sits beside or on the field. pale: in white trousers or
-    white socks. pose: "stand", "walk", "squat" or "sit", else at random."""
+    white socks. pose: "stand", "walk", "squat" or "sit", else at random. black: all in black."""
     b = Builder()
     tall = float(np.clip(rng.normal(1.72, 0.1), 1.2, 2.0))
     skin = np.array(SKIN[rng.integers(len(SKIN))])
@@ -118,6 +120,9 @@ def person(rng: np.random.Generator, pale: bool = False, pose: str | None = None
     white = grey(rng, 0.75, 0.98) if pale else None
     shorts = shorts if white is None else rng.random() < 0.6
     trousers = trousers if white is None or shorts else white
+    if black:
+        trousers, shirt, shoes = (grey(rng, 0.01, 0.07) for _ in range(3))
+        shorts = False
     thigh, shank = tall * 0.24, tall * 0.24
     drawn = str(rng.choice(["stand", "walk", "squat", "sit"], p=[0.5, 0.26, 0.16, 0.08]))
     pose = pose or drawn

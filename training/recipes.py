@@ -13,7 +13,10 @@ proportions, colours and poses, in rows, cut by the image and as the robot's own
 robot's camera, its foam ball, people who squat or sit, and floors without a field. 6 adds matches:
 two teams of like robots in shirts all over a field that nothing else lies on, mostly seen by a
 small robot; goals from behind, through their nets, and nets of rope; balls at the feet of robots
-that fill the image, and balls with bands in two colours.
+that fill the image, and balls with bands in two colours. 7 adds what small robots' photographs
+showed to be missing: sun between the bars of windows, of which edges look like lines, the camera
+below a robot's head, whose image begins at the others' feet, robots beside and before the camera in
+matches, posts that fill the image's edge, and people all in black.
 """
 
 from __future__ import annotations
@@ -55,7 +58,11 @@ class Recipe:
     robots are of one kind and size, in shirts of two colours. through: of cameras, those that stand
     behind a goal. ropes: of images, those whose nets are of rope with wide meshes. beside: of
     robots that are shown from near, those with a ball at their feet. banded: of balls' skins, those
-    with bands that wind around them.
+    with bands that wind around them. bars: of images with sun, those where it falls between bars
+    over the whole field. stooped: of small robots' cameras, those that look down so far that the
+    image's upper edge cuts what stands on the ground. crowded: of matches, those with robots beside
+    and before the camera. touching: of cameras that stand near a post, those that nearly touch it.
+    black: of people, those all in black.
     """
 
     number: int
@@ -102,6 +109,11 @@ class Recipe:
     ropes: float = 0.0
     beside: float = 0.0
     banded: float = 0.0
+    bars: float = 0.0
+    stooped: float = 0.0
+    crowded: float = 0.0
+    touching: float = 0.0
+    black: float = 0.0
 
 
 FIRST = Recipe(1)
@@ -182,4 +194,17 @@ SIXTH = replace(
     beside=0.5,
     banded=0.15,
 )
-RECIPES = {recipe.number: recipe for recipe in (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH)}
+SEVENTH = replace(
+    SIXTH,
+    number=7,
+    sun=0.35,
+    match=0.45,
+    bars=0.6,
+    stooped=0.35,
+    crowded=0.4,
+    touching=0.35,
+    black=0.25,
+)
+RECIPES = {
+    recipe.number: recipe for recipe in (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH)
+}

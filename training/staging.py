@@ -61,11 +61,15 @@ class Camera:
         far = 3 * np.array([np.cos(bearing + side), np.sin(bearing + side)])
         self.aim(self.at[:2] + far, self.pitch, self.across, rng.normal(0, 0.06))
 
-    def stand_by(self, place: np.ndarray, rng: np.random.Generator) -> None:
-        """Moves near a place [2], on any side of it, and looks so that it lies in the image."""
+    def stand_by(self, place: np.ndarray, rng: np.random.Generator, touching: float = 0.0) -> None:
+        """Moves near a place [2], on any side of it, and looks so that it lies in the image.
+        touching: the share of these so near that what stands there fills an edge of it."""
         way, far = rng.uniform(0, 2 * np.pi), np.exp(rng.uniform(np.log(0.5), np.log(3.5)))
+        aside = rng.uniform(-0.45, 0.45)
+        if touching and rng.random() < touching:
+            far, aside = rng.uniform(0.25, 0.8), rng.choice([-1, 1]) * rng.uniform(0.36, 0.56)
         self.at[:2] = place - far * np.array([np.cos(way), np.sin(way)])
-        side = way + rng.uniform(-0.45, 0.45) * self.across
+        side = way + aside * self.across
         target = self.at[:2] + np.array([np.cos(side), np.sin(side)])
         self.aim(target, rng.uniform(-0.12, 0.35), self.across, rng.normal(0, 0.06))
 
@@ -82,11 +86,16 @@ class Camera:
         target = self.at[:2] + np.array([np.cos(self.yaw), np.sin(self.yaw)])
         self.aim(target, self.pitch, across, 0.0)
 
-    def lower(self, rng: np.random.Generator) -> None:
-        """Becomes the camera of a small robot: low, and no wide one."""
+    def lower(self, rng: np.random.Generator, stooped: float = 0.0) -> None:
+        """Becomes the camera of a small robot: low, and no wide one. stooped: the share of these
+        that look down so far that the image's upper edge cuts what stands on the ground."""
         self.at[2] = rng.uniform(0.4, 0.58)
         target = self.at[:2] + np.array([np.cos(self.yaw), np.sin(self.yaw)])
-        self.aim(target, self.pitch, np.radians(rng.uniform(45, 66)), rng.normal(0, 0.06))
+        across, roll = np.radians(rng.uniform(45, 66)), rng.normal(0, 0.06)
+        self.aim(target, self.pitch, across, roll)
+        if stooped and rng.random() < stooped:
+            horizon = np.arctan(self.high / 2 / self.focal)
+            self.aim(target, horizon + rng.uniform(-0.1, 0.2), across, roll)
 
     def close_up(
         self, size: float, pixels: float, rng: np.random.Generator, aside: float = 0.3
@@ -229,6 +238,8 @@ class Director:
         if match:
             many = rng.integers(3, len(players) + 1)
             balls = balls[: int(rng.random() < 0.8)]
+            if recipe.crowded and rng.random() < recipe.crowded:
+                self._crowd(camera, players, feet)
         elif recipe.close and rng.random() < recipe.close:
             self._show_close(camera, players, balls, feet)
         if not match and recipe.rows and rng.random() < recipe.rows:
@@ -346,6 +357,21 @@ class Director:
             gap = rng.uniform(0.35, 0.9) * max(thing.radius, 0.15) + ball.radius
             place = at + gap * np.array([np.cos(bearing), np.sin(bearing), 0])
             self._set_ball(ball, place, 0.0)
+
+    def _crowd(self, camera: Camera, players: list[Thing], feet: list[np.ndarray]) -> None:
+        """Takes one or two of the robots and puts them right beside or before the camera, where the
+        image's edges may cut them."""
+        rng = self.rng
+        for _ in range(min(int(rng.integers(1, 3)), len(players))):
+            thing = players.pop(int(rng.integers(len(players))))
+            distance = rng.uniform(0.45, 1.4) + 0.5 * thing.radius
+            bearing = camera.yaw + rng.uniform(-0.6, 0.6) * camera.across
+            way = np.array([np.cos(bearing), np.sin(bearing)])
+            at = np.array([*(camera.at[:2] + distance * way), 0.0])
+            if self._free(at, 0.0):
+                self._put(thing, at, rng.uniform(0, 2 * np.pi))
+                self.contacts.append((at[:2], 0.2, rng.uniform(0, 0.45)))
+                feet.append(at)
 
     def _line_up(self, camera: Camera, players: list[Thing], feet: list[np.ndarray]) -> None:
         """Puts two to five of the robots side by side in view, mostly all facing one way."""

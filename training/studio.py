@@ -104,11 +104,11 @@ class Studio:
         camera, director = Camera(rng, world.field.half), Director(world, rng)
         match = bool(recipe.match and rng.random() < recipe.match)
         if recipe.low and rng.random() < (0.75 if match else recipe.low):
-            camera.lower(rng)
+            camera.lower(rng, recipe.stooped)
         if recipe.through and rng.random() < recipe.through:
             camera.stand_behind(world.goal_place(), rng)
         elif recipe.posts and rng.random() < recipe.posts:
-            camera.stand_by(world.post_place(), rng)
+            camera.stand_by(world.post_place(), rng, recipe.touching)
         elif recipe.edge and rng.random() < recipe.edge:
             camera.frame_edge(world.post_place(), rng)
         bent = bool(recipe.fisheye and rng.random() < recipe.fisheye)

@@ -157,7 +157,8 @@ class World:
             pale = bool(self.recipe.pale and rng.random() < self.recipe.pale)
             seated = self.recipe.seated and rng.random() < self.recipe.seated
             pose = str(rng.choice(["squat", "sit"])) if seated else None
-            self._thing("person", props.person(rng, pale, pose), -1)
+            black = bool(self.recipe.black and rng.random() < self.recipe.black)
+            self._thing("person", props.person(rng, pale, pose, black), -1)
         for _ in range(rng.integers(4, 11)):
             name = str(rng.choice(list(props.PROPS), p=[0.12, 0.1, 0.3, 0.1, 0.08, 0.1, 0.2]))
             self._thing(name, props.PROPS[name](rng), -1)

@@ -18,7 +18,7 @@ import teams
 import trifles
 import uprights
 import wheeled_robots
-from recipes import FIFTH, FIRST, FOURTH, RECIPES, SECOND, SIXTH, THIRD
+from recipes import FIFTH, FIRST, FOURTH, RECIPES, SECOND, SEVENTH, SIXTH, THIRD
 
 # Of the geometry of the world of seed 5, by the recipes before the last, as it was before the next.
 FIRST_WORLD = "686e6480cdbf"
@@ -58,7 +58,7 @@ def test_trifles_are_small_and_on_the_ground(make) -> None:
 
 
 def test_recipes_are_numbered() -> None:
-    assert RECIPES == {1: FIRST, 2: SECOND, 3: THIRD, 4: FOURTH, 5: FIFTH, 6: SIXTH}
+    assert RECIPES == {1: FIRST, 2: SECOND, 3: THIRD, 4: FOURTH, 5: FIFTH, 6: SIXTH, 7: SEVENTH}
     zero = [
         name for name, value in vars(FIRST).items() if name not in ("number", "field") and value
     ]
@@ -75,6 +75,9 @@ def test_recipes_are_numbered() -> None:
     of_sixth = "match teams through ropes beside banded".split()
     assert not any(getattr(FIFTH, name) for name in of_sixth)
     assert all(getattr(SIXTH, name) for name in of_sixth)
+    of_seventh = "bars stooped crowded touching black".split()
+    assert not any(getattr(SIXTH, name) for name in of_seventh)
+    assert all(getattr(SEVENTH, name) for name in of_seventh)
 
 
 def test_stout_robots_are_short_with_large_heads() -> None:
@@ -364,3 +367,92 @@ def test_bands_wind_around_a_ball_in_two_colours() -> None:
         assert skin.shape == plain.shape == (128, 256, 3)
         light = skin.mean(-1) > 0.7
         assert 0.1 < light.mean() < 0.95
+
+
+def test_small_robots_look_down_to_where_others_stand() -> None:
+    """The horizon is near the image's upper edge or above it, so that the edge cuts what stands."""
+    pytest.importorskip("rcsssmj")
+    from staging import Camera
+
+    for seed in range(20):
+        camera = Camera(np.random.default_rng(seed), (4.0, 3.0), 576)
+        camera.lower(np.random.default_rng(seed), stooped=1.0)
+        above = camera.pitch - np.arctan(camera.high / 2 / camera.focal)
+        assert -0.1 <= above <= 0.2 and 0.4 <= camera.at[2] <= 0.58
+
+
+def test_posts_that_are_nearly_touched_lie_at_the_images_edge() -> None:
+    pytest.importorskip("rcsssmj")
+    from staging import Camera
+
+    post, sides = np.array([4.0, -1.0]), set()
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        camera = Camera(rng, (4.0, 3.0), 576)
+        camera.stand_by(post, rng, touching=1.0)
+        gap = post - camera.at[:2]
+        assert 0.24 < np.linalg.norm(gap) < 0.81
+        off = (np.arctan2(gap[1], gap[0]) - camera.yaw + np.pi) % (2 * np.pi) - np.pi
+        assert 0.35 * camera.across < abs(off) < 0.57 * camera.across
+        sides.add(off > 0)
+    assert sides == {True, False}
+
+
+def test_crowds_stand_beside_and_before_the_camera() -> None:
+    """In matches, where no robot comes so near otherwise."""
+    pytest.importorskip("rcsssmj")
+    from dataclasses import replace
+
+    from staging import Camera, Director
+    from world import World
+
+    near = {}
+    for share in (0.0, 1.0):
+        recipe = replace(SEVENTH, meshes=0.0, squads=0.0, crowded=share)
+        world, rng, gaps = (
+            World(np.random.default_rng(8), recipe=recipe),
+            np.random.default_rng(3),
+            [],
+        )
+        for _ in range(10):
+            camera, director = Camera(rng, world.field.half), Director(world, rng)
+            director.arrange(camera, match=True)
+            slots = [world.model.body(t.body).id for t in world.things if t.kind == "robot"]
+            places = world.data.mocap_pos[world.model.body_mocapid[slots]]
+            gaps.append(np.linalg.norm(places[:, :2] - camera.at[:2], axis=1)[places[:, 2] > -5])
+        near[share] = sum((gap < 1.7).any() for gap in gaps)
+    assert near[1.0] >= 9 and near[0.0] < 6
+
+
+def test_bars_lie_between_strips_of_sun() -> None:
+    """As far apart as the windows, all of one brightness, and no sun beyond the last."""
+    torch = pytest.importorskip("torch")
+    from appearance import draw_bars
+    from shading import sunlight
+
+    field = SimpleNamespace(half=(4.0, 3.0))
+    for seed in range(10):
+        sun = draw_bars(np.random.default_rng(seed), field, lambda v: torch.tensor(np.float32(v)))
+        along = torch.tensor([sun.cos, sun.sin])
+        across = torch.tensor([-sun.sin, sun.cos])
+
+        def light(x: float, y: float, up: float = 0.0) -> float:
+            place = sun.centre + x * along + y * across - up * sun.slant  # noqa: B023
+            look = SimpleNamespace(suns=(sun,))  # noqa: B023
+            return float(sunlight(look, torch.tensor([[*place.tolist(), up]])))
+
+        wide = sun.every.tolist()
+        assert light(0, 0) > 1 and light(0, 0, up=1.0) == pytest.approx(light(0, 0), rel=1e-4)
+        if wide[1] < sun.within[1] - 2 * sun.half[1]:
+            assert light(0, wide[1]) == pytest.approx(light(0, 0), rel=1e-3)
+        assert light(wide[0] / 2, 0) == light(0, wide[1] / 2) == 1.0
+        assert light(2 * float(sun.within[0]), 0) == 1.0
+
+
+def test_people_all_in_black() -> None:
+    import props
+
+    for seed in range(6):
+        parts = props.person(np.random.default_rng(seed), black=True)
+        cloth = [p for p in parts if p.texture != "plain" and p.shape == "capsule"]
+        assert cloth and all(max(part.colour) < 0.1 for part in cloth)
