@@ -37,6 +37,7 @@ from tvm_vision.whole_files import whole
 CONFIG = Path(__file__).resolve().parents[1] / "tvm_vision" / "demo" / "yoeo_demo.cfg"
 RARE = -5.5  # objectness before the sigmoid, to begin with
 HELD_OUT = "9"  # first digit of a held-out shard's name
+TELL = 10.0  # seconds without images after which that is said
 CALM = 0.8  # part of the run after which images are as the camera frames them
 
 
@@ -55,9 +56,17 @@ class Pool:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def wait_for(self, count: int) -> None:
-        """Returns when there are this many images."""
+        """Returns when there are this many images; says what is missing while there are not."""
+        told = time.monotonic()
         while self.count < count:
             time.sleep(0.2)
+            if time.monotonic() - told > TELL:
+                told = time.monotonic()
+                print(
+                    f"waiting for {count} images, found {self.count} in '{self.folder}' beside "
+                    f"shards whose names begin with {HELD_OUT}, which are held out",
+                    flush=True,
+                )
 
     def _watch(self) -> None:
         while True:

@@ -6,6 +6,7 @@ import copy
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -291,3 +292,19 @@ def test_training_rests_resumes_and_measures(tmp_path, monkeypatch):
     assert not torch.equal(first["average"][key], second["average"][key])
     report = json.loads((out / "metrics.json").read_text())
     assert report["held_out_images"] == 4 and report["steps"] == second["step"]
+
+
+def test_who_waits_for_images_says_so(tmp_path, monkeypatch, capsys):
+    """Shards that are all held out are none, however many there are."""
+    said: list[str] = []
+
+    def look(seconds: float) -> None:
+        said.append(capsys.readouterr().out)
+        pool.count = 2 if said[-1] else 0
+
+    monkeypatch.setattr(train, "TELL", 0.0)
+    monkeypatch.setattr(train.threading, "Thread", lambda **_: SimpleNamespace(start=lambda: None))
+    pool = train.Pool(tmp_path, 4, 256, torch.device("cpu"))
+    monkeypatch.setattr(train.time, "sleep", look)
+    pool.wait_for(2)
+    assert "waiting for 2 images, found 0 in" in said[-1] and "begin with 9" in said[-1]
