@@ -85,7 +85,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--recipes", type=int, nargs="+", choices=sorted(RECIPES), default=[max(RECIPES)],
-        metavar="NUMBER", help="of the scenes, which the renderers take in turn: 6 6 6 5 4",
+        metavar="NUMBER", help="of the scenes, which the renderers take in turn: 7 7 6 5 4 7 1",
     )  # fmt: skip
     parser.add_argument("train", nargs="*", help="after --, options of train.py")
     options = parser.parse_args()
