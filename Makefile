@@ -80,9 +80,10 @@ PYTEST = $(BIN)/python -m pytest $(HANGS) -n $(TEST_WORKERS) --maxprocesses 8 --
 ROS_PYTEST = $(BIN)/python -m pytest $(HANGS) -n $(ROS_TEST_WORKERS) --dist loadfile tests/ros
 APART = $(if $(PYTEST_ARGS),,--ignore=tests/ros)
 
-# lavapipe compiles most shaders to run them once: its compiler leaves out what makes them fast,
-# which takes half its time. The full set runs them as users have them.
+# Most kernels are compiled to run once: lavapipe's compiler, and LLVM for processors, leave out what
+# makes them fast, which takes half their time and more. The full set runs them as users have them.
 test: export GALLIVM_PERF ?= nopt
+test: export TVM_VISION_LLVM_OPT_LEVEL ?= 0
 test: $(NATIVE) $(if $(ROS_WHEELS),$(ROS))
 	$(PYTEST) $(APART) $(PYTEST_ARGS)
 	$(if $(APART),$(ROS_PYTEST))

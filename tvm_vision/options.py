@@ -123,6 +123,12 @@ class CompileOptions:
         "the order in which they lie, and products scaled behind them, on GPUs"
     )
     reorder: bool = _switch("kernels of different branches side by side, on GPUs")
+    llvm_opt_level: int = _option(
+        3,
+        (0, 1, 2, 3),
+        "how much LLVM does for kernels on processors; at 0 they are made in some two thirds of "
+        "the time, and run slowly",
+    )
     kernel_cache: bool = _switch(
         "kernels that were made before of the same function, for the same target, are not made "
         "again; they are in the folder of TVM_VISION_CACHE_DIR"

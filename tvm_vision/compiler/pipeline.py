@@ -88,6 +88,7 @@ from .relax.whole_rows import join_rows
 from .relax.widen_fp16 import computes_in_fp16, widen_fp16
 from .relax.windows_as_rows import windows_as_rows
 from .relax.winograd import winograd
+from .target import with_llvm_opt_level
 from .tir.dead_block_elimination import eliminate_dead_blocks
 from .tir.exact_casts import cancel_casts
 from .tir.whole_tensors import whole_tensors
@@ -375,8 +376,11 @@ def _fuse_data_movement(network: Compilation) -> None:
 
 
 def _known_kernels(network: Compilation) -> None:
+    target = network.built_for
+    if target.kind.name == "llvm" and "opt-level" not in target.attrs:
+        target = with_llvm_opt_level(target, network.options.llvm_opt_level)
     network.kernels = NetworkKernels.of(
-        network.graph.functions, network.built_for, network.limits, network.choose
+        network.graph.functions, target, network.limits, network.choose
     )
     if network.options.kernel_cache and not network.anew:
         network.kernels.look_up()

@@ -130,6 +130,11 @@ def host_of(target: Target) -> Target:
     return target if "cpu" in target.keys else Target({"kind": "llvm"})
 
 
+def with_llvm_opt_level(target: Target, level: int) -> Target:
+    """The same processor, for which LLVM does as much for its code as ``level`` says, 0 to 3."""
+    return Target({**json.loads(str(target)), "opt-level": level})
+
+
 def what_is_elsewhere(target: Target) -> str:
     """What of a target this machine has not: a Vulkan device, by its name, or the processor of its
     host; "" where it has all, or the target names no device."""

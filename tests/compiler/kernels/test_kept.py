@@ -151,6 +151,8 @@ def test_a_similar_network_has_its_own_kernels_to_make_alone():
     ("target", "other", "options"),
     [
         ("llvm -mcpu=x86-64-v3", "llvm -mcpu=x86-64", {}),
+        ("llvm", "llvm", {"llvm_opt_level": 1}),
+        ("llvm", {"kind": "llvm", "opt-level": 2}, {}),
         (FIXED, {**FIXED.attrs, "kind": "vulkan", "max_threads_per_block": 32}, {}),
         (FIXED, FIXED, {"guarded_loads": "select"}),
     ],

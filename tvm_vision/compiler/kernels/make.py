@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +25,7 @@ from ...schedules import (
     schedule_module,
 )
 from ...vulkan.codegen import build as shader_build
-from ..target import host_of
+from ..target import host_of, with_llvm_opt_level
 from ..tir.prescheduled import finish_prescheduled
 from .code import KernelCode, KernelShader, Workspace
 from .lowering import lower
@@ -101,7 +100,9 @@ def _code_of(
     module = tirx.transform.BindTarget(target.with_host(host_target))(module)
     host, devices = split_host_device_mods(lower(module))
     if devices:
-        host_target = _quick(host_target)
+        # Code that only launches kernels, once when a network is loaded: to optimize it takes a
+        # quarter of a compilation.
+        host_target = with_llvm_opt_level(host_target, 0)
     shaders: dict[str, list[KernelShader]] = {}
     # LLVM works by itself, while Python writes the shaders.
     with ThreadPoolExecutor(1) as beside:
@@ -110,12 +111,6 @@ def _code_of(
             for shader in _shaders(finish_device()(kernels), device, names):
                 shaders.setdefault(_owner(shader.told.name, names), []).append(shader)
         return objects.result(), shaders
-
-
-def _quick(target: Target) -> Target:
-    """For code that only launches kernels, once when a network is loaded: optimizing it takes a
-    quarter of a compilation."""
-    return Target({**json.loads(str(target)), "opt-level": 0})
 
 
 def _shaders(
