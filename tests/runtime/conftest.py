@@ -19,7 +19,7 @@ from tvm_vision.schedules import schedule_module
 def built(request: pytest.FixtureRequest, device_info: Any) -> tuple[Any, Any]:
     """The library and the device."""
     if request.param == "cpu":
-        return tvm.compile(functions(), target=Target("llvm")), tvm.cpu(0)
+        return tvm.compile(functions(), target=Target(HOST)), tvm.cpu(0)
     target = Target({"kind": "vulkan", "from_device": 0}, Target(HOST))
     with target:
         scheduled = schedule_module(functions(), target)

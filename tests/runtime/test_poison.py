@@ -11,6 +11,7 @@ import tvm
 from tvm.script import tirx as T
 from tvm.target import Target
 
+from support.lowering import HOST
 from tvm_vision.errors import InputError
 from tvm_vision.runtime import graph_executor
 
@@ -60,7 +61,7 @@ def executor(device: Any) -> graph_executor.GraphExecutor:
         "again": copying(N // 2, N // 2, N // 2),
     }
     gpu = device.type == "vulkan"
-    target = Target({"kind": "vulkan", "from_device": 0}, "llvm") if gpu else Target("llvm")
+    target = Target({"kind": "vulkan", "from_device": 0, "host": HOST} if gpu else HOST)
     functions = {
         name: (threads if gpu else loops).with_attr("global_symbol", name)
         for name, (threads, loops) in made.items()

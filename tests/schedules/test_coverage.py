@@ -13,6 +13,7 @@ from tvm import te, tirx, topi
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 
+from support.lowering import HOST
 from support.schedule_runs import target
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.schedules import TargetLimits, schedule_function, schedule_module
@@ -139,7 +140,7 @@ def test_every_schedule_writes_all_of_what_follows_a_sum(
     assert kind != "none" and unwritten(scheduled) == []
     for made, of, device in (
         (scheduled, target(), tvm.vulkan(0)),
-        (function, tvm.target.Target("llvm"), tvm.cpu()),
+        (function, tvm.target.Target(HOST), tvm.cpu()),
     ):
         with of:
             named = tvm.IRModule({"main": made.with_attr("global_symbol", "main")})

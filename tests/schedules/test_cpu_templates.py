@@ -12,7 +12,7 @@ import tvm
 from tvm import te, tirx, topi
 from tvm.target import Target
 
-from tvm_vision.compiler.target import parse_target
+from support.compiled import this_processor
 from tvm_vision.schedules import (
     NotThisKind,
     ScheduleConfig,
@@ -27,7 +27,7 @@ from tvm_vision.topi import nchwc
 from tvm_vision.tuning.measure import compare
 from tvm_vision.tuning.worker import Argument, random_array
 
-HERE = parse_target("llvm")
+HERE = this_processor()
 LIMITS = limits_of(HERE)
 GPU = TargetLimits(threads=128, shared_bytes=16384, subgroup=32)
 B = 8  # lanes of a block

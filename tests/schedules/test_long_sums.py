@@ -9,11 +9,11 @@ import pytest
 import tvm
 from tvm import te, tirx, topi
 
-from tvm_vision.compiler.target import parse_target
+from support.compiled import this_processor
 from tvm_vision.schedules import cpu_schedules
 from tvm_vision.schedules.cpu.long_sums import MANY
 
-HERE = parse_target("llvm")
+HERE = this_processor()
 # One after the other 65,536 numbers of 0.1 are off by 6e-4 of their sum.
 BOUND = 1e-5
 SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [

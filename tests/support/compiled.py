@@ -11,6 +11,7 @@ from tvm.target import Target
 
 from tvm_vision.compiler import CompiledModel, compile_model
 from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.target import parse_target, with_llvm_opt_level
 from tvm_vision.devices import known_devices
 from tvm_vision.options import CompileOptions
 from tvm_vision.runtime import graph_executor
@@ -32,6 +33,11 @@ MATRIX_GPU = {
     "supports_float16": True,
     "supports_16bit_buffer": True,
 }
+
+
+def this_processor() -> Target:
+    """For what TVM builds itself: LLVM does as much as the tests' options say."""
+    return with_llvm_opt_level(parse_target("llvm"), CompileOptions.of().llvm_opt_level)
 
 
 def kernels_of(

@@ -15,10 +15,9 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
-from support.compiled import MATRICES
+from support.compiled import MATRICES, this_processor
 from support.lowering import HOST
 from support.schedule_runs import target
-from tvm_vision.compiler.target import parse_target
 from tvm_vision.schedules import ScheduleConfig, choices, limits_of, schedule_with
 from tvm_vision.schedules.common import NotThisKind
 from tvm_vision.schedules.cpu import templates as cpu
@@ -77,9 +76,9 @@ class Case:
     def made_for(self) -> Target:
         """What the kernel is compiled for: this processor, or the first device."""
         if self.on_processor:
-            return parse_target("llvm")
+            return this_processor()
         if self.on_matrices:
-            return Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+            return Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host=HOST)
         return Target({"kind": "vulkan", "from_device": 0, "host": HOST})
 
 

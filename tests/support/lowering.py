@@ -18,7 +18,8 @@ from tvm_vision.vulkan.codegen.glsl.analysis import Analysis
 from tvm_vision.vulkan.codegen.glsl.kernel import LAUNCH_PARAMS, Shader
 
 ABSENT: Mapping[str, Any] = {}
-# Code that only launches kernels: to optimize it takes half of what it takes to build one.
+# Code that only launches kernels, or gives values to compare with: to optimize it takes half of
+# what it takes to build one.
 HOST = {"kind": "llvm", "opt-level": 0}
 ALL_FEATURES = {
     "kind": "vulkan",

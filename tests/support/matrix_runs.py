@@ -10,9 +10,10 @@ from tvm import tirx
 from tvm.target import Target
 
 from support.compiled import MATRICES, MATRIX_GPU
+from support.lowering import kernels
 from tvm_vision.compiler.tir.cast_buffers import narrowable, narrowed
 from tvm_vision.schedules import TargetLimits
-from tvm_vision.vulkan.codegen import build
+from tvm_vision.vulkan.codegen.glsl.kernel import Shader
 
 SHAPE = (16, 16, 16)
 LIMITS = TargetLimits(threads=1024, shared_bytes=49152, subgroup=32, matrices=(SHAPE,))
@@ -25,24 +26,9 @@ def halves(mod: tvm.IRModule) -> tirx.PrimFunc:
     return narrowed(function, [i for i, can in enumerate(narrowable(function)) if can])
 
 
-def printed(function: tirx.PrimFunc, **attributes: Any) -> list[build.Shader]:
-    """The GLSL of a scheduled function."""
-    device = Target({**ATTRIBUTES, **attributes}, host="llvm")
-    found: list[build.Shader] = []
-    original = tvm.get_global_func("target.build.vulkan")
-
-    def note(mod: tvm.IRModule, kind: Target) -> Any:
-        found.extend(build.print_kernels(mod, kind))
-        return original(mod, kind)
-
-    tvm.register_global_func("target.build.vulkan", note, override=True)
-    try:
-        with device:
-            named = function.with_attr("global_symbol", "main")
-            tvm.tirx.build(tvm.IRModule({"main": named}), target=device)
-    finally:
-        tvm.register_global_func("target.build.vulkan", original, override=True)
-    return found
+def printed(function: tirx.PrimFunc, check: bool = True, **attributes: Any) -> list[Shader]:
+    """The GLSL of a scheduled function; ``check``: compile it and run spirv-val."""
+    return kernels(function, Target({**ATTRIBUTES, **attributes}), check)
 
 
 def result(

@@ -83,6 +83,8 @@ def run_on_cpu(module, *arrays):
     import tvm
     from tvm import relax
 
-    machine = relax.VirtualMachine(tvm.compile(module, tvm.target.Target("llvm")), tvm.cpu())
+    from support.lowering import HOST
+
+    machine = relax.VirtualMachine(tvm.compile(module, tvm.target.Target(HOST)), tvm.cpu())
     result = machine["main"](*[tvm.runtime.tensor(array) for array in arrays])
     return [part.numpy() for part in ([result] if hasattr(result, "numpy") else result)]

@@ -16,6 +16,7 @@ from tvm import relax, s_tir, te, tirx
 from tvm.target import Target
 
 from support import networks
+from support.lowering import HOST
 from support.relax_vm import compile_relax
 from tvm_vision.frontend.onnx.load import import_onnx
 
@@ -23,6 +24,11 @@ pytestmark = pytest.mark.usefixtures("device_info")
 
 # Largest error over the largest value of the reference.
 TOLERANCE = {"float32": 1e-5, "float16": 4e-3, "float64": 1e-12}
+
+
+def device_target() -> Target:
+    """The first device, as it says what it can do."""
+    return Target({"kind": "vulkan", "from_device": 0, "host": HOST})
 
 
 @dataclass
@@ -79,7 +85,7 @@ def check(case: Case, seed: int = 0) -> None:
     feed = {i.name: a for i, a in zip(session.get_inputs(), arrays, strict=True)}
     reference = session.run(None, feed)[0]
     module, _ = import_onnx(model)
-    executable = compile_relax(module, Target({"kind": "vulkan", "from_device": 0}, "llvm"))
+    executable = compile_relax(module, device_target())
     vm = relax.VirtualMachine(executable, tvm.vulkan(0))
     result = vm["main"](*[tvm.runtime.tensor(a, tvm.vulkan(0)) for a in arrays]).numpy()
     assert result.shape == reference.shape
@@ -239,8 +245,7 @@ def test_more_workgroups_in_one_axis_with_one_thread_each(n: int) -> None:
     block, thread = schedule.split(loop, [None, 1])
     schedule.bind(block, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
-    target = Target({"kind": "vulkan", "from_device": 0}, "llvm")
-    run = tvm.compile(schedule.mod, target=target)
+    run = tvm.compile(schedule.mod, target=device_target())
     host = np.arange(n, dtype="int32")
     out = tvm.runtime.empty((n,), "int32", tvm.vulkan(0))
     run(tvm.runtime.tensor(host, tvm.vulkan(0)), out)
@@ -256,7 +261,7 @@ def test_one_kernel_for_any_length_and_none_at_all() -> None:
     block, thread = schedule.split(loop, [None, 64])
     schedule.bind(block, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
-    run = tvm.compile(schedule.mod, target=Target({"kind": "vulkan", "from_device": 0}, "llvm"))
+    run = tvm.compile(schedule.mod, target=device_target())
     for length in (0, 1, 63, 64, 1000, 0):
         host = np.random.default_rng(length).random(length, "float32")
         out = tvm.runtime.empty((length,), "float32", tvm.vulkan(0))

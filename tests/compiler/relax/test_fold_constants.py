@@ -7,6 +7,7 @@ import tvm
 from tvm import relax
 
 from support.compiled import MATRIX_GPU
+from support.lowering import HOST
 from support.networks import Builder
 from support.quantized_networks import Quantized
 from tvm_vision.compiler.pipeline import Compilation
@@ -33,7 +34,7 @@ def module_of(build):
 
 
 def run(module, x):
-    executable = tvm.compile(module, tvm.target.Target("llvm"))
+    executable = tvm.compile(module, tvm.target.Target(HOST))
     machine = relax.VirtualMachine(executable, tvm.cpu())
     return machine["main"](tvm.runtime.tensor(x)).numpy()
 

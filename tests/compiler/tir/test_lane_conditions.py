@@ -10,7 +10,9 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import prim
+from tvm.target import Target
 
+from support.lowering import HOST
 from tvm_vision.compiler.tir.lane_conditions import without_lanes
 
 LANES = 4
@@ -45,7 +47,7 @@ def names_lane(function: tirx.PrimFunc) -> bool:
 
 
 def values(function: tirx.PrimFunc) -> np.ndarray:
-    built = tvm.compile(function, target="llvm")
+    built = tvm.compile(function, target=Target(HOST))
     out = tvm.runtime.empty((64 * LANES,), "int32")
     built(out)
     return out.numpy()

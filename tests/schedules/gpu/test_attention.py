@@ -18,6 +18,7 @@ from tvm.target import Target
 from support.attention_forms import drawn, form_of, function_of
 from support.compiled import MATRICES, MATRIX_GPU
 from support.emulated_matrices import emulated, need_right_arrays
+from support.lowering import HOST
 from support.matrix_runs import LIMITS, printed, result
 from support.schedule_runs import target
 from tvm_vision.compiler.pipeline import Compilation, run
@@ -113,7 +114,7 @@ def check(form: AttentionForm, tile: AttentionTile | None, monkeypatch: pytest.M
         schedule_attention(Schedule(function_of(form, fp16=True)), SMALL, tile), SMALL
     )
     inputs, wanted = drawn(form, "float16")
-    made_for = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+    made_for = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host=HOST)
     found = result(function, inputs, form.shape, made_for)
     assert np.abs(found - wanted).max() <= TOLERANCE * np.abs(wanted).max()
 
@@ -183,7 +184,7 @@ def test_attention_is_found_and_read_where_it_lies(
 ) -> None:
     module = import_onnx(_network(turned_first, masked))[0]
     options = CompileOptions.of(precision="fp16")
-    network = Compilation(module, Target(MATRIX_GPU, host="llvm"), options)
+    network = Compilation(module, Target(MATRIX_GPU, host=HOST), options)
     run(network, last="known_kernels")
     assert len(network.graph.kernels) == 2
     kernel = network.graph.kernels[1]

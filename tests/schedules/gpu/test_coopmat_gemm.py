@@ -21,6 +21,7 @@ from tvm.target import Target
 
 from support.compiled import MATRICES
 from support.emulated_matrices import emulated, need_right_arrays
+from support.lowering import HOST
 from support.matrix_runs import ATTRIBUTES, LIMITS, SHAPE, halves, printed, result
 from support.numpy_operators import sliding_windows
 from support.schedule_runs import fused, noise, target
@@ -132,7 +133,7 @@ def test_without_matrices_there_are_no_candidates() -> None:
 
 
 def test_an_option_switches_them_off() -> None:
-    device = Target(ATTRIBUTES, host="llvm")
+    device = Target(ATTRIBUTES, host=HOST)
     assert TargetLimits.of(device).matrices == (SHAPE,)
     assert TargetLimits.of(device, CompileOptions(coopmat=False)).matrices == ()
     product = Product(1, 2048, 2048, 2048, FP16, fp16=True)
@@ -251,7 +252,7 @@ def test_convolution_with_emulated_matrices(
     monkeypatch.setattr(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
-    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host=HOST)
     _check(case, [ScheduleConfig("coopmat_gemm", tile)], limits, device, layout)
 
 

@@ -19,6 +19,7 @@ from tvm.target import Target
 
 from support.compiled import MATRICES
 from support.emulated_matrices import emulated, need_right_arrays
+from support.lowering import HOST
 from support.matrix_runs import ATTRIBUTES, LIMITS, halves, printed, result
 from support.numpy_operators import sliding_windows
 from support.schedule_runs import fused, noise, target
@@ -114,7 +115,7 @@ def matrices(monkeypatch: pytest.MonkeyPatch, device_info: Any) -> tuple[TargetL
     monkeypatch.setattr(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
-    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host=HOST)
     return dataclasses.replace(limits, matrices=(SHAPE,)), device
 
 
@@ -202,7 +203,7 @@ def test_pixels_side_by_side_are_fetched_at_once() -> None:
 
 
 def test_an_option_leaves_them_to_the_other_template() -> None:
-    device = Target(ATTRIBUTES, host="llvm")
+    device = Target(ATTRIBUTES, host=HOST)
     function = Convolution(16, 8, 32, 1).function()
     kinds = [
         {c.template for c in choices(function, TargetLimits.of(device, CompileOptions.of(given)))}

@@ -16,6 +16,7 @@ from tvm.target import Target
 
 from support.compiled import MATRICES
 from support.emulated_matrices import emulated, need_right_arrays
+from support.lowering import HOST
 from support.matrix_runs import ATTRIBUTES, LIMITS, SHAPE, halves, printed, result
 from support.schedule_runs import fused, noise, target
 from tvm_vision.options import CompileOptions
@@ -171,7 +172,7 @@ def test_large_layers_get_it_and_switch_it_off() -> None:
     assert schedule_function(function, LIMITS)[1] == "direct_conv"
     offered = choices(function, LIMITS)
     assert [choice.template for choice in offered[:4]] == ["direct_conv", "coopmat_gemm"] * 2
-    device = Target(ATTRIBUTES, host="llvm")
+    device = Target(ATTRIBUTES, host=HOST)
     assert TargetLimits.of(device).halo
     without = TargetLimits.of(device, CompileOptions(halo=False))
     assert not without.halo
@@ -387,5 +388,5 @@ def test_values_on_emulated_matrices(
     monkeypatch.setattr(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
-    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host=HOST)
     check(case, ScheduleConfig("direct_conv", tile), limits, device)

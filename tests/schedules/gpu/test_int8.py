@@ -15,6 +15,7 @@ from tvm.target import Target
 
 from support.compiled import MATRICES
 from support.emulated_matrices import emulated, need_right_arrays
+from support.lowering import HOST
 from support.matrix_runs import printed
 from support.numpy_operators import conv2d, sliding_windows
 from support.schedule_runs import fused, run, scheduled, target
@@ -288,7 +289,7 @@ def test_convolution_with_emulated_matrices_of_bytes(
         build, "print_kernels", lambda *args: [emulated(k) for k in print_kernels(*args)]
     )
     layer = Layer(channels, 9, 24, 3)
-    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host=HOST)
     layer.check(schedule_with(layer.kernel, limits, ScheduleConfig("coopmat_gemm", tile)), device)
 
 
@@ -309,7 +310,7 @@ def test_bytes_in_fours_share_their_place_where_room_is_short(
     monkeypatch.setattr(build, "print_kernels", noted)
     layer = Layer(20, 9, 24, 3)  # channels of which no sixteen are fetched at once
     short = {"max_shared_memory_per_block": tile.shared_bytes(limits.subgroup)}
-    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES, **short}, host="llvm")
+    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES, **short}, host=HOST)
     layer.check(schedule_with(layer.kernel, limits, ScheduleConfig("coopmat_gemm", tile)), device)
     assert any("shared int shared_words[" in source for source in seen)
 
@@ -408,7 +409,7 @@ def test_windows_with_emulated_matrices_of_bytes(
     layer, tile = Layer(*case), halo_of(parts, MATRIX)
     if tile.shared_bytes(windows_of(Schedule(layer.kernel))) > limits.shared_bytes:
         pytest.skip(f"the tile does not fit {limits.shared_bytes} bytes")
-    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host="llvm")
+    device = Target({**dict(target().attrs), "kind": "vulkan", **MATRICES}, host=HOST)
     layer.check(schedule_with(layer.kernel, limits, ScheduleConfig("direct_conv", tile)), device)
 
 

@@ -12,6 +12,7 @@ import pytest
 import tvm
 from tvm import te, topi
 
+from support.lowering import HOST
 from support.matrix_runs import LIMITS
 from support.schedule_runs import noise, target
 from tvm_vision.schedules import (
@@ -115,7 +116,7 @@ def test_a_tensor_of_one_value_beside(
     function = scaled(kind, where, scalar)
     shapes = [tuple(int(n) for n in p.ty.shape) for p in function.params]
     arrays = noise(shapes[:-1])
-    expected = run(function, arrays, shapes[-1], tvm.target.Target("llvm"))
+    expected = run(function, arrays, shapes[-1], tvm.target.Target(HOST))
     limits = TargetLimits.of(target())
     with caplog.at_level(logging.WARNING):
         made, template = schedule_function(function, limits, target())
