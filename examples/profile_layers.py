@@ -13,7 +13,7 @@ with tempfile.TemporaryDirectory() as folder:
     network = tvm_vision.load(tvm_vision.compile(model, Path(folder) / "colors.tar"))
     network.set_input("image", np.zeros((1, 3, SIZE, SIZE), np.float32))
 
-    report = network.profile(repeat=20)
+    report = network.profile(repeat=5)
     print(report.device_description)
     for kernel in report.kernels:
         nodes = ", ".join(kernel.nodes)
@@ -22,4 +22,4 @@ with tempfile.TemporaryDirectory() as folder:
     print(f"{report.wall_us:9.1f} µs for a frame by the host's clock")
 
     # Whole frames, without timestamps between kernels.
-    print(network.benchmark(repeat=20))
+    print(network.benchmark(repeat=5))

@@ -92,9 +92,9 @@ class Case:
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
         return onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
 
-    def sizes(self) -> tuple[int, int, int]:
-        """Bytes of its inputs, its constants and its outputs, as the file has them."""
-        graph = self.model().graph
+    def sizes(self, model: onnx.ModelProto) -> tuple[int, int, int]:
+        """Bytes of its inputs, its constants and its outputs, as its ``model`` has them."""
+        graph = model.graph
         constants = sum(value.nbytes for value in self.constants.values())
         return sum(map(_bytes, graph.input)), constants, sum(map(_bytes, graph.output))
 

@@ -146,7 +146,7 @@ def _row(
     )  # fmt: skip
     if row.problem:
         return row
-    inputs, constants, outputs = case.sizes()
+    inputs, constants, outputs = case.sizes(case.model())
     if precision == "fp16":
         constants //= 2
     if case.is_lookup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +22,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """For each module those that it imports: within functions and for types alone, too."""
     files = modules()

@@ -62,7 +62,7 @@ def test_a_network_has_as_many_as_its_layers():
 
 @pytest.mark.parametrize(("precision", "found"), [("fp16", {"float16"}), ("fp32", {None})])
 def test_kernels_on_matrices_are_told(precision, found):
-    module, signature = import_onnx(networks.mobilenet_v2(96))
+    module, signature = import_onnx(networks.mobilenet_v2(64, stages=2))
     on = {**MATRIX_GPU, "supports_cooperative_matrix": True}
     made = compile_model(module, signature, target=on, precision=precision)
     told = {kernel.get("matrices") for kernel in made.graph["kernels"]}

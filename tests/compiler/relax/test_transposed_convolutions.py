@@ -84,12 +84,13 @@ def test_phases_are_the_transposed_convolution(case):
 DRAWN = [(1, 6), (1, 4), (7, 11)]
 
 
-def test_of_any_sizes():
-    """40 drawn at random, those included that stay as they are."""
-    for _ in range(40):
-        count = int(RANDOM.integers(2, 4))
+@pytest.mark.parametrize("count", [16, pytest.param(100, marks=pytest.mark.slow)])
+def test_of_any_sizes(count):
+    """So many drawn at random, those included that stay as they are."""
+    for _ in range(count):
+        axes = int(RANDOM.integers(2, 4))
         kernel, strides, sizes = (
-            [int(n) for n in RANDOM.integers(low, high, count)] for low, high in DRAWN
+            [int(n) for n in RANDOM.integers(low, high, axes)] for low, high in DRAWN
         )
         pads = [int(RANDOM.integers(0, k)) for k in (*kernel, *kernel)]
         model = model_of(kernel, strides, sizes, pads=pads)

@@ -54,8 +54,12 @@ CASES = [
     ((1, 2), 20, 163, 64, True, AttentionTile(1, 4, 4), True),
     ((1, 1), 70, 176, 64, False, AttentionTile(4, 4, 3), False),
     ((1, 1), 70, 57, 32, True, AttentionTile(4, 8, 4), False),
-    ((2, 40), 40, 601, 32, False, None, False),
+    ((1, 1), 40, 601, 32, False, AttentionTile(1, 2, 7), False),
 ]
+
+
+def test_the_last_of_them_is_what_many_heads_and_keys_get() -> None:
+    assert candidates(form_of((2, 40), 40, 601, 32), SMALL)[0] == CASES[-1][5]
 
 
 @pytest.mark.parametrize(("batch", "n", "m", "d", "masked", "tile", "unrolled"), CASES)
