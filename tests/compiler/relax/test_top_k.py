@@ -18,6 +18,20 @@ from tvm_vision.topi.radix_sort import BLOCK, MOST_PARTS
 from tvm_vision.topi.top_k_in_group import LONGEST, MOST_TAKEN
 
 pytestmark = pytest.mark.usefixtures("device_info")
+DTYPES = ("float32", "int32", "uint8")
+
+
+def of_each_type(shapes):
+    """Cases: each shape of one type after another by default, of all in the full run: lengths and types
+    are apart in the kernels. With the largest, and with the smallest, first."""
+    cases = []
+    for number, shape in enumerate(shapes):
+        for place, dtype in enumerate(DTYPES):
+            for largest in (1, 0):
+                quick = (place - number) % len(DTYPES) == 0 and largest == number % 2
+                marks = [] if quick else [pytest.mark.slow]
+                cases.append(pytest.param(*shape, dtype, largest, marks=marks))
+    return cases
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +65,11 @@ def compiled_of(model, **options):
 
 
 def found_of(model, x, **options):
-    executor = executor_of(compiled_of(model, **options), tvm.device("vulkan"))
+    return results_of(compiled_of(model, **options), x)
+
+
+def results_of(compiled, x):
+    executor = executor_of(compiled, tvm.device("vulkan"))
     executor.run(x=x)
     return [executor.get_output(number).numpy() for number in (0, 1)]
 
@@ -72,7 +90,7 @@ def wanted(x, k, axis, largest):
     seed=st.integers(0, 2**16),
 )
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_any_k_of_any_axis_equals_numpy(shape, axis, share, largest, dtype, seed):
     axis %= len(shape)
@@ -115,20 +133,21 @@ def test_scores_that_are_one_in_fp16_keep_their_order():
     )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
 @pytest.mark.parametrize(
-    ("rows", "count", "k"),
-    [
-        (3, 2, 2),
-        (2, 63, 9),
-        (2, 65, 64),
-        (3, 1000, 5),
-        (2, 1025, 300),
-        (1, 8400, 1000),
-        (9, 130, 1),
-    ],
+    ("rows", "count", "k", "dtype", "largest"),
+    of_each_type(
+        [
+            (3, 2, 2),
+            (2, 63, 9),
+            (2, 65, 64),
+            (3, 1000, 5),
+            (2, 1025, 300),
+            (1, 8400, 1000),
+            (9, 130, 1),
+        ]
+    ),
 )
-def test_a_workgroup_finds_what_numpy_does(rows, count, k, dtype):
+def test_a_workgroup_finds_what_numpy_does(rows, count, k, dtype, largest):
     """Many are equal to the k-th, on both sides of the steps of threads and places."""
     random = np.random.default_rng(count)
     x = random.integers(0, 1 + count // 9, (rows, count)).astype(dtype)
@@ -138,19 +157,17 @@ def test_a_workgroup_finds_what_numpy_does(rows, count, k, dtype):
         x[0, ::5], x[0, 1::9] = np.inf, -np.inf
     if dtype == "int32":
         x[0, ::3], x[0, 1::3] = np.iinfo("int32").min, np.iinfo("int32").max
-    for largest in (1, 0):
-        found = found_of(model_of((rows, count), k, largest=largest, dtype=dtype), x)
-        expected = wanted(x.astype("int64") if dtype == "int32" else x, k, 1, largest)
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(one, other)
+    found = found_of(model_of((rows, count), k, largest=largest, dtype=dtype), x)
+    expected = wanted(x.astype("int64") if dtype == "int32" else x, k, 1, largest)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_the_longest_row_of_a_workgroup():
     x = np.random.default_rng(4).integers(0, 9000, (1, LONGEST)).astype("float32")
-    model = model_of((1, LONGEST), MOST_TAKEN)
-    names = [kernel["function"] for kernel in compiled_of(model).graph["kernels"]]
-    assert any("topk_in_group" in name for name in names)
-    for one, other in zip(found_of(model, x), wanted(x, MOST_TAKEN, 1, 1), strict=True):
+    compiled = compiled_of(model_of((1, LONGEST), MOST_TAKEN))
+    assert any("topk_in_group" in each["function"] for each in compiled.graph["kernels"])
+    for one, other in zip(results_of(compiled, x), wanted(x, MOST_TAKEN, 1, 1), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -166,17 +183,15 @@ def test_long_rows_are_sorted_and_longer_ones_searched_by_digits(count, kernel):
     compiled = compiled_of(model_of((1, count), 5))
     assert any(kernel in each["function"] for each in compiled.graph["kernels"])
     x = np.random.default_rng(3).random((1, count), "float32")
-    executor = executor_of(compiled, tvm.device("vulkan"))
-    executor.run(x=x)
-    for number, expected in enumerate(wanted(x, 5, 1, True)):
-        np.testing.assert_array_equal(executor.get_output(number).numpy(), expected)
+    for one, other in zip(results_of(compiled, x), wanted(x, 5, 1, True), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
 @pytest.mark.parametrize(
-    ("rows", "count", "k"), [(1, 4096, 4096), (2, 4097, 1), (3, 9000, 700), (1, 20000, 3000)]
+    ("rows", "count", "k", "dtype", "largest"),
+    of_each_type([(1, 4096, 4096), (2, 4097, 1), (3, 9000, 700), (1, 20000, 3000)]),
 )
-def test_digits_find_what_numpy_does(rows, count, k, dtype, monkeypatch):
+def test_digits_find_what_numpy_does(rows, count, k, dtype, largest, monkeypatch):
     """Rows whose k-th has many equals, in several parts, of which the first are taken."""
     monkeypatch.setattr(top_k, "MOST_COMPARED", rows * k**2)
     monkeypatch.setattr(top_k.in_group, "fits", lambda count, k: False)
@@ -189,10 +204,9 @@ def test_digits_find_what_numpy_does(rows, count, k, dtype, monkeypatch):
         x[:, 7::1201] = -np.inf
     if dtype == "int32":
         x = x * 10_000_019 - 1_000_000_000
-    for largest in (1, 0):
-        found = found_of(model_of((rows, count), k, largest=largest, dtype=dtype), x)
-        for one, other in zip(found, wanted(x, k, 1, largest), strict=True):
-            np.testing.assert_array_equal(one, other)
+    found = found_of(model_of((rows, count), k, largest=largest, dtype=dtype), x)
+    for one, other in zip(found, wanted(x, k, 1, largest), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def numbers(shape, dtype, seed):
@@ -211,22 +225,35 @@ def numbers(shape, dtype, seed):
     return x
 
 
+SORTED = [  # a type, a length, and which come first
+    *[("float32", count, largest) for count in (1, 1025) for largest in (1, 0)],
+    ("float32", 129, 0),
+    ("float32", 20_000, 1),
+    ("float16", 129, 0),
+    ("int32", 129, 1),
+    ("int8", 129, 0),
+    ("uint8", 129, 0),
+]
+MORE_SORTED = [
+    (dtype, count, largest)
+    for dtype in ("float32", "float16", "int32", "int8", "uint8")
+    for count in (1, 2, 127, 129, 1024, 1025, 20_000)
+    for largest in (1, 0)
+    if (dtype, count, largest) not in SORTED
+]
+
+
 @pytest.mark.parametrize(
-    ("dtype", "count"),
-    [
-        *[("float32", count) for count in (1, 2, 127, 129, 1024, 1025, 20_000)],
-        *[(dtype, 1025) for dtype in ("float16", "int32", "int8", "uint8")],
-    ],
+    ("dtype", "count", "largest"),
+    [*SORTED, *[pytest.param(*case, marks=pytest.mark.slow) for case in MORE_SORTED]],
 )
-def test_a_sort_keeps_the_order_of_equal_ones(count, dtype, monkeypatch):
+def test_a_sort_keeps_the_order_of_equal_ones(dtype, count, largest, monkeypatch):
     monkeypatch.setattr(top_k.in_group, "fits", lambda count, k: False)
     rows = 1 if count > 1025 else 3
     x = numbers((rows, count), dtype, count)
-    for largest in (1, 0):
-        model = model_of((rows, count), count, largest=largest, dtype=dtype)
-        found = found_of(model, x)
-        for one, other in zip(found, wanted(x.astype("float64"), count, 1, largest), strict=True):
-            np.testing.assert_array_equal(one, other)
+    found = found_of(model_of((rows, count), count, largest=largest, dtype=dtype), x)
+    for one, other in zip(found, wanted(x.astype("float64"), count, 1, largest), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_sort_of_parts_that_have_several_blocks():
@@ -252,7 +279,7 @@ def test_the_first_of_a_sort_are_taken(monkeypatch):
     x = numbers((2, 40), "float32", 7)
     compiled = compiled_of(model_of((2, 40), 11))
     assert any("sort" in kernel["function"] for kernel in compiled.graph["kernels"])
-    for one, other in zip(found_of(model_of((2, 40), 11), x), wanted(x, 11, 1, True), strict=True):
+    for one, other in zip(results_of(compiled, x), wanted(x, 11, 1, True), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -260,7 +287,7 @@ def test_the_first_of_a_sort_are_taken(monkeypatch):
 def test_short_rows_are_ranked_where_there_are_many_units(rows, count, monkeypatch):
     monkeypatch.setattr(top_k, "RANKED", 1 << 30)
     x = numbers((rows, count), "float32", count)
-    model = model_of((rows, count), 50)
-    assert any("ranks" in kernel["function"] for kernel in compiled_of(model).graph["kernels"])
-    for one, other in zip(found_of(model, x), wanted(x, 50, 1, True), strict=True):
+    compiled = compiled_of(model_of((rows, count), 50))
+    assert any("ranks" in kernel["function"] for kernel in compiled.graph["kernels"])
+    for one, other in zip(results_of(compiled, x), wanted(x, 50, 1, True), strict=True):
         np.testing.assert_array_equal(one, other)
