@@ -1,6 +1,6 @@
-"""Fuzzing, a minute of processor time: every target takes its corpus, and as many inputs made of it
-as it can in two seconds, the same each time; in C++ under ASan and UBSan, led by what they reach,
-and once more as long to be built.
+"""Fuzzing, half a minute of processor time: every target takes its corpus, and as many inputs made
+of it as it can in a second, the same each time; in C++ under ASan and UBSan, led by what they
+reach, and once more as long to be built.
 
 ``make fuzz`` goes on for as long as it is told, led by what inputs reach.
 """
@@ -23,7 +23,7 @@ from support.fuzz.targets import TARGETS, sound
 from support.mutations import mutated
 
 CORPUS = Path(__file__).with_name("fuzz_corpus")
-SECONDS = 2
+SECONDS = 1
 # Where one takes as long as all others: a hundred thousand brackets in YAML.
 FEWEST = 100
 # So many inputs of one file, then of the next.

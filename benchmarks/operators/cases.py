@@ -55,8 +55,25 @@ class Boxes:
         return np.pad(boxes, ((0, 0), (1, 0))) if self.rois else boxes
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Random constants of float32, small enough for sums of them to stay so. Drawn where a network
+    has them: all of the table take most of a gigabyte."""
+
+    shape: Shape
+
+    @property
+    def nbytes(self) -> int:
+        return 4 * math.prod(self.shape)
+
+    def draw(self) -> Array:
+        random = np.random.default_rng(len(self.shape))
+        drawn = random.standard_normal(self.shape, dtype=np.float32)
+        return drawn / math.sqrt(math.prod(self.shape[1:]))
+
+
 # What a node takes: an input of the network, a constant, or "" for nothing.
-Input = Shape | Indices | Boxes | Array | str
+Input = Shape | Indices | Boxes | Weights | Array | str
 
 
 @dataclass(frozen=True)
@@ -74,7 +91,7 @@ class Case:
     name: str
     nodes: tuple[onnx.NodeProto, ...]
     inputs: dict[str, Shape | Indices | Boxes]
-    constants: dict[str, Array]
+    constants: dict[str, Weights | Array]
     outputs: tuple[str, ...]
     products: int = 0
     opset: int = OPSET
@@ -85,7 +102,10 @@ class Case:
             helper.make_tensor_value_info(name, _element(each), _shape(each))
             for name, each in self.inputs.items()
         ]
-        constants = [onnx.numpy_helper.from_array(v, name) for name, v in self.constants.items()]
+        constants = [
+            onnx.numpy_helper.from_array(v.draw() if isinstance(v, Weights) else v, name)
+            for name, v in self.constants.items()
+        ]
         outputs = [onnx.ValueInfoProto(name=name) for name in self.outputs]
         graph = helper.make_graph(list(self.nodes), "operator", inputs, outputs, constants)
         opsets = [helper.make_opsetid("", self.opset)]
@@ -129,10 +149,8 @@ def _element(each: Shape | Indices | Boxes) -> int:
     return TensorProto.INT64 if isinstance(each, Indices) else TensorProto.FLOAT
 
 
-def weights(*shape: int) -> Array:
-    """Random constants of float32, small enough for sums of them to stay so."""
-    random = np.random.default_rng(len(shape))
-    return (random.standard_normal(shape, dtype=np.float32)) / math.sqrt(math.prod(shape[1:]))
+def weights(*shape: int) -> Weights:
+    return Weights(shape)
 
 
 def ints(*values: int) -> Array:
@@ -156,10 +174,10 @@ def case(
     """A network of one node, all of whose outputs are the network's."""
     taken: list[str] = []
     drawn: dict[str, Shape | Indices | Boxes] = {}
-    constants: dict[str, Array] = {}
+    constants: dict[str, Weights | Array] = {}
     for number, each in enumerate(inputs):
         taken.append("" if isinstance(each, str) else f"in{number}")
-        if isinstance(each, np.ndarray):
+        if isinstance(each, (np.ndarray, Weights)):
             constants[taken[-1]] = each
         elif not isinstance(each, str):
             drawn[taken[-1]] = each
@@ -194,7 +212,7 @@ def convolution(
         "ConvTranspose" if transposed else "Conv",
         image,
         kernel,
-        products=image[0] * pixels * int(kernel.size),
+        products=image[0] * pixels * math.prod(kernel.shape),
         strides=[stride] * axes,
         pads=pads,
         dilations=[dilation] * axes,
@@ -202,9 +220,9 @@ def convolution(
     )
 
 
-def product(name: str, left: Shape, right: Shape | Array) -> Case:
+def product(name: str, left: Shape, right: Shape | Weights) -> Case:
     """A product of matrices; the right one is a constant, or an input, too."""
-    shape = right.shape if isinstance(right, np.ndarray) else right
+    shape = right.shape if isinstance(right, Weights) else right
     rows = np.broadcast_shapes(left[:-2], shape[:-2])
     products = math.prod(rows) * left[-2] * left[-1] * shape[-1]
     return case(name, "MatMul", left, right, products=products)
@@ -319,7 +337,7 @@ NORMALIZATIONS = (
          weights(32)),
     case("batch norm of 64 at 112", "BatchNormalization", (1, 64, 112, 112), weights(64),
          weights(64),
-         weights(64), np.abs(weights(64)) + 1),
+         weights(64), np.abs(weights(64).draw()) + 1),
     case("local response norm of 96 at 55", "LRN", (1, 96, 55, 55), size=5),
     case("L2 normalization of 256 channels at 60x80", "LpNormalization", (1, 256, 60, 80), axis=1),
     case("L1 normalization of 1000x512", "LpNormalization", (1000, 512), axis=1, p=1),

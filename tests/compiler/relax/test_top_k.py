@@ -22,7 +22,7 @@ DTYPES = ("float32", "int32", "uint8")
 
 
 def of_each_type(shapes):
-    """Cases: each shape of one type and one order by default, of all in the full run, as lengths and
+    """Cases: each shape of one type and one order by default, of all in the full run: lengths and
     types are apart in the kernels."""
     cases = []
     for number, shape in enumerate(shapes):

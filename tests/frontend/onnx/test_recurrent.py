@@ -191,11 +191,22 @@ def test_on_a_vulkan_device(operator):
 SIZES = [(1, 1), (3, 7), (9, 48), (5, 130), (1, 128), (1, 256), (2, 300)]
 
 
-@pytest.mark.parametrize("target", ["llvm", "vulkan", "vulkan -max_threads_per_block=64"])
-@pytest.mark.parametrize(("batch", "size"), SIZES)
+LAYERS = [("LSTM", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 1}), ("RNN", {})]
+TARGETS = ("llvm", "vulkan", "vulkan -max_threads_per_block=64")
+
+
 @pytest.mark.parametrize(
-    ("operator", "options"),
-    [("LSTM", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 1}), ("RNN", {})],
+    ("operator", "options", "batch", "size", "target"),
+    [
+        # By default half: each pair of a size and a target, of an operator and a target.
+        pytest.param(
+            *(*layer, *each, target),
+            marks=pytest.mark.slow if (at + number + place) % 2 else [],
+        )
+        for at, layer in enumerate(LAYERS)
+        for number, each in enumerate(SIZES)
+        for place, target in enumerate(TARGETS)
+    ],
 )
 def test_sizes_and_batches(operator, options, batch, size, target):
     model = layer(operator, direction="bidirectional", batch=batch, size=size, **options)
