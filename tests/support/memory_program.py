@@ -1,10 +1,10 @@
 """Lives through a network's life again and again while memory is refused: see test_memory.py.
 
-Arguments: the folder of ``faults.write_to_lose``; which network of it; the first request for memory
-that is refused, the last that may be, and by how many each lies behind the one before. Preloaded is
-failing_new.cc. Prints a line of JSON before each life: what is refused, one request or all from it
-on; and one behind it: what each step came to, and each of a life after it, in which nothing is
-refused.
+Arguments: the folder of ``faults.write_to_lose``; which network of it; and, once or more often, the
+first request for memory that is refused, the last that may be, and by how many each lies behind the
+one before, as "1:180:8". Preloaded is failing_new.cc. Prints a line of JSON before each life: what
+is refused, one request or all from it on; and one behind it: what each step came to, and each of a
+life after it, in which nothing is refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def tried(life: AnyLife, failing: FailingNew, first: int, last: int) -> dict[str
 
 
 def main() -> None:
-    folder, package, begin, end, step = sys.argv[1:]
+    folder, package, *stretches = sys.argv[1:]
     life, failing = AnyLife(folder, package), FailingNew()
     for _ in range(2):  # what is made once in a process is made
         first = life.live(life.steps())
@@ -52,11 +52,12 @@ def main() -> None:
     life.live(life.steps())
     calls = failing.calls()
     failing.end()
-    for number in range(int(begin), min(calls, int(end)) + 1, int(step)):
-        for last in (number, FOREVER):
-            plan = {"first": number, "last": last, "of": calls}
-            print(json.dumps(plan), flush=True)
-            print(json.dumps(tried(life, failing, number, last)), flush=True)
+    for begin, end, step in (map(int, stretch.split(":")) for stretch in stretches):
+        for number in range(begin, min(calls, end) + 1, step):
+            for last in (number, FOREVER):
+                plan = {"first": number, "last": last, "of": calls}
+                print(json.dumps(plan), flush=True)
+                print(json.dumps(tried(life, failing, number, last)), flush=True)
 
 
 main()
