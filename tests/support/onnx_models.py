@@ -1,5 +1,7 @@
 """Small ONNX models of a node or two, and what they come to on the CPU."""
 
+import tempfile
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -80,11 +82,16 @@ def of_opset(model, opset):
 
 
 def run_on_cpu(module, *arrays):
+    """Linked and loaded: in memory TVM would compile all of it once more, and optimize it."""
     import tvm
     from tvm import relax
 
     from support.lowering import HOST
+    from tvm_vision.linking import link_library
 
-    machine = relax.VirtualMachine(tvm.compile(module, tvm.target.Target(HOST)), tvm.cpu())
-    result = machine["main"](*[tvm.runtime.tensor(array) for array in arrays])
+    made = tvm.compile(module, tvm.target.Target(HOST))
+    with tempfile.TemporaryDirectory() as folder:
+        made.export_library(f"{folder}/module.so", fcompile=link_library)
+        loaded = tvm.runtime.load_module(f"{folder}/module.so")
+    result = relax.VirtualMachine(loaded, tvm.cpu())["main"](*map(tvm.runtime.tensor, arrays))
     return [part.numpy() for part in ([result] if hasattr(result, "numpy") else result)]

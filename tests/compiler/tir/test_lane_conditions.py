@@ -113,4 +113,5 @@ def test_terms_that_vectors_divide() -> None:
     function = choosing(condition)
     changed = without_lanes(function)
     assert names_lane(function) and not names_lane(changed)
-    np.testing.assert_array_equal(*values([changed, function]))
+    found, wanted = values([changed, function])
+    np.testing.assert_array_equal(found, wanted)
