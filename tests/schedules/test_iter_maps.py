@@ -183,25 +183,36 @@ def test_what_is_padded_is_what_was_read(model, target):
     np.testing.assert_array_equal(executor.get_output(0).numpy(), wanted)
 
 
-def test_a_condition_counts_where_it_decides():
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(lambda v: v + 1.0, id="sum"),
+        pytest.param(lambda v: tirx.Select(v > 0.0, v, v * 0.1), id="select by value"),
+    ],
+)
+def test_a_condition_counts_where_it_decides(value):
     """A buffer is as large as what is used of it, where a value that goes there is chosen by the
-    divided index; what is chosen stays the same place."""
+    divided index; what is chosen stays the same place. What asks for a value, as activations do,
+    says nothing of places."""
     x = te.placeholder((16, 16), "float32", "x")
     staged = te.compute(
         (16, 16), lambda i, j: tirx.if_then_else(1 <= i, x[i - 1, j], 0.0), "staged"
     )
-    y = te.compute((16, 16), lambda i, j: staged[i, j] + 1.0, "y")
+    y = te.compute((16, 16), lambda i, j: value(staged[i, j]), "y")
     schedule = s_tir.Schedule(te.create_prim_func([x, y]))
-    i, _ = schedule.get_loops(schedule.get_sblock("y"))
-    tile, _ = schedule.split(i, [4, 4])
+    i, j = schedule.get_loops(schedule.get_sblock("y"))
+    tile, row = schedule.split(i, [4, 4])
     block = schedule.get_sblock("staged")
     schedule.compute_at(block, tile)
     # Four rows, in turns of one and a half: the last is cut short by a condition of the block's.
-    schedule.split(schedule.fuse(*schedule.get_loops(block)[1:]), [None, 24])
+    for loops in (schedule.get_loops(block)[1:], (row, j)):
+        _, thread = schedule.split(schedule.fuse(*loops), [None, 24])
+        schedule.bind(thread, "threadIdx.x")
     lowered = tvm.transform.Sequential(
         [
             s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
             s_tir.transform.ConvertBlocksToOpaque(),
+            s_tir.transform.LiftThreadBinding(),
             with_true_maps(s_tir.transform.CompactBufferAllocation(), bounds=True),
         ]
     )(schedule.mod)["main"]

@@ -252,8 +252,11 @@ def _bounded_by(condition: Any) -> set[Any]:
 
 
 def _kept_from_zero(comparison: Any) -> set[Any]:
-    """What a comparison keeps from 0: TVM takes it to begin where it may."""
+    """What a comparison keeps from 0: TVM takes it to begin where it may. One of values that are no
+    places, as of an activation, keeps nothing."""
     a, b = comparison.a, comparison.b
+    if "int" not in str(a.ty.dtype):
+        return set()
     below, above = (a, b) if isinstance(comparison, (prim.LT, prim.LE)) else (b, a)
     found: set[Any] = set()
     if not (_is_constant(above) and _rises(below)):
