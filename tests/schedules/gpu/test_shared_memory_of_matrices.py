@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from schedules.gpu.test_coopmat_gemm import convolution
+from schedules.gpu.test_direct_conv import Case
 from schedules.gpu.test_int8 import MATRIX_LIMITS, Layer
 from tvm import relax
 from tvm.s_tir import Schedule
@@ -26,6 +27,7 @@ HALVES = {
     "rows of odd length": lambda: halves(fused(relax.op.matmul, [(50, 100), (100, 70)])),
     "channels last": lambda: halves(convolution(64, 28, 96, 3)),
     "channels first": lambda: halves(convolution(40, 28, 64, 3, layout="NCHW")),
+    "an activation that chooses by value": lambda: Case(64, 26, 26, 64).function(),
     "strides": lambda: halves(convolution(3, 56, 32, 3, 2, layout="NCHW")),
 }
 OF_BYTES = {
