@@ -187,7 +187,10 @@ def test_what_is_padded_is_what_was_read(model, target):
     "value",
     [
         pytest.param(lambda v: v + 1.0, id="sum"),
-        pytest.param(lambda v: tirx.Select(v > 0.0, v, v * 0.1), id="select by value"),
+        pytest.param(lambda v: tirx.Select(v > 0.0, v, v * 0.1), id="activation"),
+        pytest.param(
+            lambda v: tirx.Select(0 < tirx.Cast("int32", v > 0.0), v, v * 0.1), id="Where"
+        ),
     ],
 )
 def test_a_condition_counts_where_it_decides(value):

@@ -252,8 +252,11 @@ def _bounded_by(condition: Any) -> set[Any]:
 
 
 def _kept_from_zero(comparison: Any) -> set[Any]:
-    """What a comparison keeps from 0: TVM takes it to begin where it may. One of values that are no
-    places, as of an activation, keeps nothing."""
+    """What a comparison keeps from 0: TVM takes it to begin where it may.
+
+    Not that by which a value is read: of values, as activations compare them, nothing follows for
+    places.
+    """
     a, b = comparison.a, comparison.b
     if "int" not in str(a.ty.dtype):
         return set()
@@ -261,7 +264,11 @@ def _kept_from_zero(comparison: Any) -> set[Any]:
     found: set[Any] = set()
     if not (_is_constant(above) and _rises(below)):
         for side in (below, above):
-            tvm_ffi.structural_walk(side, (ir.Var, found.add))
+            tvm_ffi.structural_walk(
+                side,
+                [(ir.TensorLoad, lambda _: tvm_ffi.WalkResult.SKIP), (ir.Var, found.add)],
+                order="pre",
+            )
     return found
 
 
