@@ -378,7 +378,8 @@ def test_a_large_network_lies_in_huge_pages(built: tuple[Any, Any]) -> None:
         executor = loaded(built, json.dumps(large))
         addresses.append(executor.input_array(0).ctypes.data)
     del executor
-    assert [_flags(address) for address in addresses] == [[]] * 5
+    # Whoever maps something else there meanwhile has not these pages.
+    assert not any("hg" in _flags(address) for address in addresses)
     # Small ones share theirs with all else that the process has.
     before = _marked()
     small = loaded(built, json.dumps(MOD_JSON))
