@@ -226,11 +226,10 @@ def sunlight(look: Appearance, place: Tensor) -> Tensor:
             [flat[..., 0] * sun.cos + flat[..., 1] * sun.sin,
              flat[..., 1] * sun.cos - flat[..., 0] * sun.sin], -1
         )  # fmt: skip
-        inner = (sun.half - local.abs()).amin(-1, keepdim=True)
-        if sun.every is not None and sun.within is not None:
-            one = local - sun.every * torch.round(local / sun.every)
-            all_of_them = (sun.within - local.abs()).amin(-1, keepdim=True)
-            inner = torch.minimum((sun.half - one.abs()).amin(-1, keepdim=True), all_of_them)
+        one = local if sun.every is None else local - sun.every * torch.round(local / sun.every)
+        inner = (sun.half - one.abs()).amin(-1, keepdim=True)
+        if sun.within is not None:
+            inner = torch.minimum(inner, (sun.within - local.abs()).amin(-1, keepdim=True))
         edge = inner / sun.soft
         factor = factor + sun.gain * edge.clamp(0, 1)
     return factor

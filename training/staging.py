@@ -183,9 +183,10 @@ class Director:
             [*(camera.at[:2] + distance * np.array([np.cos(bearing), np.sin(bearing)])), 0.0]
         )
 
-    def _at_distance(self, camera: Camera, distance: float) -> np.ndarray:
-        """A place in view, so far away."""
-        bearing = camera.yaw + self.rng.uniform(-0.47, 0.47) * camera.across
+    def _at_distance(self, camera: Camera, distance: float, aside: float = 0.47) -> np.ndarray:
+        """A place so far away, in view. aside: how far from the image's middle at most, in
+        widths."""
+        bearing = camera.yaw + self.rng.uniform(-aside, aside) * camera.across
         way = np.array([np.cos(bearing), np.sin(bearing)])
         return np.array([*(camera.at[:2] + distance * way), 0.0])
 
@@ -365,9 +366,7 @@ class Director:
         for _ in range(min(int(rng.integers(1, 3)), len(players))):
             thing = players.pop(int(rng.integers(len(players))))
             distance = rng.uniform(0.45, 1.4) + 0.5 * thing.radius
-            bearing = camera.yaw + rng.uniform(-0.6, 0.6) * camera.across
-            way = np.array([np.cos(bearing), np.sin(bearing)])
-            at = np.array([*(camera.at[:2] + distance * way), 0.0])
+            at = self._at_distance(camera, distance, aside=0.6)
             if self._free(at, 0.0):
                 self._put(thing, at, rng.uniform(0, 2 * np.pi))
                 self.contacts.append((at[:2], 0.2, rng.uniform(0, 0.45)))
