@@ -33,6 +33,10 @@ class UnsupportedKernelError(TvmVisionError, RuntimeError):
     device feature that is missing. Code written for TVM's own backend catches RuntimeError."""
 
 
+class SharedMemoryError(UnsupportedKernelError):
+    """One kernel needs more shared memory than a device has, as it was scheduled."""
+
+
 class PackageError(TvmVisionError):
     """A model package is damaged, incomplete, or of a format this version does not read."""
 

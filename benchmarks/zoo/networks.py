@@ -1,5 +1,5 @@
-"""The networks of the zoo: families of torchvision, timm and transformers, and some of our own that
-these lack (``own``), weights random.
+"""The networks of the zoo: families of torchvision, timm, transformers, segmentation_models_pytorch
+(``smp``) and some of our own that these lack (``own``), weights random.
 
 Trained weights say nothing about time. Batch normalizations are moved from their initial values, so
 that what is folded into weights shows in the results.
@@ -19,6 +19,7 @@ LICENCES = {
     "timm": "Apache-2.0",
     "transformers": "Apache-2.0",
     "ultralytics": "AGPL-3.0",
+    "smp": "MIT",
     "own": "Apache-2.0",
 }
 # Images with a longer edge have it in their network's name: others of it are smaller.
@@ -150,6 +151,16 @@ def _of_ultralytics(model: str) -> Any:
     return made
 
 
+def _of_smp(model: str) -> Any:
+    """``decoder_encoder`` as the library names them."""
+    import segmentation_models_pytorch
+
+    decoder, encoder = model.split("_", 1)
+    return segmentation_models_pytorch.create_model(
+        decoder, encoder_name=encoder, encoder_weights=None, classes=5
+    )
+
+
 def _of_transformers(model: str) -> Any:
     import transformers
 
@@ -214,6 +225,7 @@ _BUILDERS: dict[str, Callable[[str], Any]] = {
     "timm": _of_timm,
     "transformers": _of_transformers,
     "ultralytics": _of_ultralytics,
+    "smp": _of_smp,
     "own": _of_our_own,
 }
 _OF_CLIPS = ("r3d_18", "r2plus1d_18")
@@ -278,6 +290,18 @@ MORE = (
           "convnext_small"),
     *_all("torchvision", 224, "swin_t convnext_tiny", 4),
     *(Network("torchvision", model, (1, 3, 8, 112, 112)) for model in _OF_CLIPS),
+    *_all("timm", 224, "cspnext_tiny hardcorenas_a iformer_t lcnetv2_base cpubone_b0_bfrobust "
+          "legacy_seresnext26_32x4d hgnet_tiny efficientformer_l3 lowformer_b0 "
+          "dla60_res2next ghostnetv3_100 regnetv_040 vovnet39a starnet_s150 "
+          "efficientvim_m1 tf_efficientnet_b0 convnext_nano_ols samvit_base_patch16_224 "
+          "vit_small_r26_s32_224 nextvit_base densenetblur121d mobilenetv3_rw"),
+    *_all("timm", 256, "sam2_hiera_tiny resnetv2_50d_gn mobilevit_xxs "
+          "efficientvit_l1"),
+    *_all("timm", 299, "legacy_xception"),
+    *_all("smp", 320, "unet_resnet34 unetplusplus_resnet18 fpn_mobilenet_v2 "
+          "linknet_resnet18 manet_resnet18 pan_resnet34 deeplabv3plus_timm-mobilenetv3_large_100 "
+          "segformer_mit_b0 unet_efficientnet-b0"),
+    *_all("smp", 384, "pspnet_resnet34 upernet_resnet18"),
     *(Network("own", model, shape) for model, shape in OWN.items()
       if model not in ("unet", "lstm", "gru")),
 )  # fmt: skip

@@ -396,12 +396,13 @@ def _schedule(network: Compilation) -> None:
 
 def _plan_workspaces(network: Compilation) -> None:
     network.module = network.kernels.with_workspaces(network.module)
-    network.graph.add_workspaces(network.kernels.workspaces_of)
 
 
 def _build(network: Compilation) -> None:
     keep = network.options.kernel_cache
     network.library = network.kernels.library(network.module, keep=keep)
+    if _runs_on_gpu(network):
+        network.graph.add_workspaces(network.kernels.workspaces_of)
 
 
 def _reorder(network: Compilation) -> None:

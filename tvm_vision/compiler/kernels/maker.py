@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
 from tvm.target import Target
 from tvm_ffi.serialization import from_json_graph_str
 
+from ...errors import SharedMemoryError
 from ...schedules import ScheduleConfig, TargetLimits
 from ...tvm_compat.no_ops import lowering_context
 from .code import KernelCode
 from .make import build_kernels, schedule_kernels
 from .workspaces import with_workspaces
+
+LOGGER = logging.getLogger(__name__)
+LEAST_SHARED_BYTES = 256  # no tile fits in less: what is scheduled then has none
 
 
 @dataclass(frozen=True)
@@ -42,13 +46,33 @@ class KernelMaker:
     limits: TargetLimits | None
 
     def made(self, job: Job) -> KernelCode:
-        """The code of a kernel. Raises UnsupportedKernelError, and what TVM raises."""
+        """The code of a kernel; where its tiles need more shared memory than their estimate says
+        and the target has, it gets smaller ones. Raises UnsupportedKernelError, and what TVM
+        raises.
+        """
+        try:
+            return self._made(job, self.limits, job.choice)
+        except SharedMemoryError as error:
+            if self.limits is None:
+                raise
+            LOGGER.warning("%s; smaller ones are taken, which may be slower", error)
+            refused = error
+        limits = self.limits
+        while limits.shared_bytes >= LEAST_SHARED_BYTES:
+            limits = replace(limits, shared_bytes=limits.shared_bytes // 2)
+            try:
+                return self._made(job, limits, None)
+            except SharedMemoryError as error:
+                refused = error
+        raise refused
+
+    def _made(
+        self, job: Job, limits: TargetLimits | None, choice: ScheduleConfig | None
+    ) -> KernelCode:
         # TVM's own reading goes through the text twice more, for what older versions wrote.
         function: tirx.PrimFunc = from_json_graph_str(job.function)
         with self.target, lowering_context():
-            module = schedule_kernels(
-                {job.name: function}, self.target, self.limits, {job.name: job.choice}
-            )
+            module = schedule_kernels({job.name: function}, self.target, limits, {job.name: choice})
             shared: dict[str, Any] = {}
             if "gpu" in self.target.keys:
                 module, shared = with_workspaces(module)

@@ -12,6 +12,7 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
+from ...errors import SharedMemoryError
 from ...schedules import Chooser, ScheduleConfig, TargetLimits
 from .beside import made_beside, processes_for
 from .code import KernelCode, Workspace
@@ -84,17 +85,15 @@ class NetworkKernels:
         processes = processes_for(len(missing))
         if processes == 1:
             return
-        jobs = {
-            key: Job(
-                name, placeholder(key), tvm.ir.save_json(self.functions[name]), self.choices[key]
-            )
-            for name, key in missing.items()
-        }
-        for key, code in made_beside(
-            jobs, KernelMaker(self.target, self.limits), processes
-        ).items():
+        jobs = {key: self._job(name) for name, key in missing.items()}
+        maker = KernelMaker(self.target, self.limits)
+        for key, code in made_beside(jobs, maker, processes).items():
             self._add(key, code, keep=keep)
-            self.workspaces[key] = code.workspaces
+
+    def _job(self, name: str) -> Job:
+        key = self.keys[name]
+        function = tvm.ir.save_json(self.functions[name])
+        return Job(name, placeholder(key), function, self.choices[key])
 
     def scheduled(self) -> tvm.IRModule:
         """These functions with schedules. Raises UnsupportedKernelError where there is none."""
@@ -121,13 +120,20 @@ class NetworkKernels:
         missing = self.missing()
         names = {name: placeholder(key) for name, key in missing.items()}
         shared = {name: self.workspaces.get(key, ()) for name, key in missing.items()}
-        for name, code in build_kernels(module, self.target, names, shared).items():
+        try:
+            made = build_kernels(module, self.target, names, shared)
+        except SharedMemoryError:
+            # Which of them it is, and what fits, is found out one by one.
+            maker = KernelMaker(self.target, self.limits)
+            made = {name: maker.made(self._job(name)) for name in missing}
+        for name, code in made.items():
             self._add(missing[name], code, keep=keep)
         named = {name: self.code[key].named(name) for name, key in self.keys.items()}
         return KernelLibrary(named, self.target)
 
     def _add(self, key: str, code: KernelCode, *, keep: bool) -> None:
         self.code[key] = code
+        self.workspaces[key] = code.workspaces
         # A record that is passed over says so each time.
         if keep and code.tuned == (self.choices[key] is not None):
             KERNELS.store(key, code)

@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir.prim import expr as prim
 
-from tvm_vision.errors import UnsupportedKernelError
+from tvm_vision.errors import SharedMemoryError, UnsupportedKernelError
 from tvm_vision.vulkan.codegen.glsl import types
 from tvm_vision.vulkan.codegen.glsl.analysis import Analysis, handle, is_private, type_of
 from tvm_vision.vulkan.codegen.glsl.legalize_types import legalized
@@ -57,7 +57,7 @@ def print_kernel(function: Any, attributes: dict) -> Shader:
     except UnsupportedKernelError as error:
         if str(error).startswith("kernel "):
             raise
-        raise UnsupportedKernelError(f"kernel {name}: {error}") from None
+        raise type(error)(f"kernel {name}: {error}") from None
 
 
 class KernelPrinter(StatementPrinter):
@@ -268,7 +268,7 @@ class KernelPrinter(StatementPrinter):
         used = self.memory.shared_bytes()
         limit = self.attributes.get("max_shared_memory_per_block")
         if limit is not None and used > int(limit):
-            raise UnsupportedKernelError(
+            raise SharedMemoryError(
                 f"needs {used} bytes of shared memory, the target has {int(limit)} "
                 "(max_shared_memory_per_block): choose a schedule with smaller tiles"
             )
