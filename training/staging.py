@@ -164,6 +164,7 @@ class Director:
         self.world, self.rng = world, rng
         self.taken: list[tuple[np.ndarray, float]] = []
         self.contacts: list[tuple[np.ndarray, float, float]] = []
+        self.feet: list[np.ndarray] = []  # where robots stand
         self.match = False
 
     def _free(self, at: np.ndarray, radius: float) -> bool:
@@ -206,6 +207,15 @@ class Director:
         self.world.put(thing, at, rotation("z", facing))
         self.taken.append((at[:2].copy(), thing.radius))
 
+    def _put_robot(self, thing: Thing, at: np.ndarray, facing: float, fallen: float = 0.0) -> None:
+        """With its shadow, and its feet noted. fallen: of the package's robots, those that lie."""
+        rng = self.rng
+        self._put(thing, at, facing)
+        if fallen and thing.kind == "packaged" and rng.random() < fallen:
+            self.world.put(thing, at, lying(rng))
+        self.contacts.append((at[:2].copy(), 0.2, rng.uniform(0, 0.45)))
+        self.feet.append(at)
+
     def _on_field(self, camera: Camera) -> np.ndarray:
         """A place on the carpet, mostly one in view."""
         half, border = np.array(self.world.field.half), self.world.field.border
@@ -232,7 +242,6 @@ class Director:
                 at = np.array([side * half[0], 0.0, 0.0])
                 world.put(thing, at, rotation("z", 0.0 if side > 0 else np.pi))
                 self.taken += [(at[:2] + np.array([0, y]), 0.05) for y in (-1, 1)]
-        feet: list[np.ndarray] = []
         many = rng.integers(0, 6) + (recipe.players and rng.integers(recipe.players + 1))
         players = [t for t in world.things if t.kind in ("robot", "packaged")]
         balls = [t for t in world.things if t.kind == "ball"]
@@ -240,11 +249,11 @@ class Director:
             many = rng.integers(3, len(players) + 1)
             balls = balls[: int(rng.random() < 0.8)]
             if recipe.crowded and rng.random() < recipe.crowded:
-                self._crowd(camera, players, feet)
+                self._crowd(camera, players)
         elif recipe.close and rng.random() < recipe.close:
-            self._show_close(camera, players, balls, feet)
+            self._show_close(camera, players, balls)
         if not match and recipe.rows and rng.random() < recipe.rows:
-            self._line_up(camera, players, feet)
+            self._line_up(camera, players)
         for thing in list(rng.permutation(np.array(players, dtype=object)))[:many]:
             for _ in range(6):
                 if match:
@@ -256,15 +265,11 @@ class Director:
                     at = self._at_distance(camera, camera.distance_for(thing.high, pixels))
                 on_carpet = all(abs(at[i]) < half[i] + border + 0.3 for i in (0, 1))
                 if on_carpet and self._free(at, thing.radius):
-                    self._put(thing, at, rng.uniform(0, 2 * np.pi))
-                    if recipe.fallen and thing.kind == "packaged" and rng.random() < recipe.fallen:
-                        world.put(thing, at, lying(rng))
-                    self.contacts.append((at[:2], 0.2, rng.uniform(0, 0.45)))
-                    feet.append(at)
+                    self._put_robot(thing, at, rng.uniform(0, 2 * np.pi), recipe.fallen)
                     break
         for thing in balls:
             if match or rng.random() < 0.5:
-                self._place_ball(thing, camera, feet)
+                self._place_ball(thing, camera)
         for thing in world.things:
             if thing.kind in STRAYS:
                 self._put_stray(thing, camera)
@@ -295,9 +300,9 @@ class Director:
                         )
                         self._put(thing, at, facing)
         if recipe.hidden and not match:
-            self._hide_some(camera, feet)
+            self._hide_some(camera)
         if recipe.behind and not match:
-            self._put_behind(camera, feet)
+            self._put_behind(camera)
         own = next(t for t in world.things if t.kind == "own")
         down = camera.pitch > 0.3 and rng.random() < 0.4
         if down or (recipe.own and rng.random() < recipe.own):
@@ -330,9 +335,7 @@ class Director:
             if person:
                 self.contacts.append((at[:2], 0.22, rng.uniform(0, 0.4)))
 
-    def _show_close(
-        self, camera: Camera, players: list[Thing], balls: list[Thing], feet: list[np.ndarray]
-    ) -> None:
+    def _show_close(self, camera: Camera, players: list[Thing], balls: list[Thing]) -> None:
         """Takes one of the robots or balls and shows it nearly as large as the image, or larger."""
         rng = self.rng
         cut = self.world.recipe.cut
@@ -347,11 +350,7 @@ class Director:
         thing = players.pop(int(rng.integers(len(players))))
         pixels = rng.uniform(130, 500 if cut else 430)
         at = camera.close_up(max(thing.high, thing.radius), pixels, rng, aside)
-        self._put(thing, at, rng.uniform(0, 2 * np.pi))
-        if thing.kind == "packaged" and rng.random() < 0.4:
-            self.world.put(thing, at, lying(rng))
-        self.contacts.append((at[:2], 0.2, rng.uniform(0, 0.45)))
-        feet.append(at)
+        self._put_robot(thing, at, rng.uniform(0, 2 * np.pi), fallen=0.4)
         if self.world.recipe.beside and balls and rng.random() < self.world.recipe.beside:
             ball = balls.pop(int(rng.integers(len(balls))))
             bearing = camera.yaw + np.pi + rng.uniform(-1.6, 1.6)
@@ -359,7 +358,7 @@ class Director:
             place = at + gap * np.array([np.cos(bearing), np.sin(bearing), 0])
             self._set_ball(ball, place, 0.0)
 
-    def _crowd(self, camera: Camera, players: list[Thing], feet: list[np.ndarray]) -> None:
+    def _crowd(self, camera: Camera, players: list[Thing]) -> None:
         """Takes one or two of the robots and puts them right beside or before the camera, where the
         image's edges may cut them."""
         rng = self.rng
@@ -368,11 +367,9 @@ class Director:
             distance = rng.uniform(0.45, 1.4) + 0.5 * thing.radius
             at = self._at_distance(camera, distance, aside=0.6)
             if self._free(at, 0.0):
-                self._put(thing, at, rng.uniform(0, 2 * np.pi))
-                self.contacts.append((at[:2], 0.2, rng.uniform(0, 0.45)))
-                feet.append(at)
+                self._put_robot(thing, at, rng.uniform(0, 2 * np.pi))
 
-    def _line_up(self, camera: Camera, players: list[Thing], feet: list[np.ndarray]) -> None:
+    def _line_up(self, camera: Camera, players: list[Thing]) -> None:
         """Puts two to five of the robots side by side in view, mostly all facing one way."""
         rng = self.rng
         row = list(rng.permutation(np.array(players, dtype=object)))[: int(rng.integers(2, 6))]
@@ -392,16 +389,14 @@ class Director:
             at = at + way * thing.radius * rng.uniform(0.7, 1.0)
             if np.linalg.norm(at[:2] - camera.at[:2]) > 0.4:
                 players.remove(thing)
-                self._put(thing, at, facing + rng.normal(0, 0.25))
-                self.contacts.append((at[:2].copy(), 0.2, rng.uniform(0, 0.45)))
-                feet.append(at)
+                self._put_robot(thing, at, facing + rng.normal(0, 0.25))
             at = at + way * thing.radius * rng.uniform(0.7, 1.0)
 
-    def _hide_some(self, camera: Camera, feet: list[np.ndarray]) -> None:
+    def _hide_some(self, camera: Camera) -> None:
         """Puts a person or a stool that is not yet placed before some of the robots."""
         rng = self.rng
         rest = [t for t in self.world.things if t.kind in ("person", "trifle")]
-        for at in feet:
+        for at in self.feet:
             if rest and rng.random() < self.world.recipe.hidden:
                 gap = at[:2] - camera.at[:2]
                 aside = np.array([-gap[1], gap[0]]) / (np.linalg.norm(gap) + 1e-6)
@@ -411,12 +406,12 @@ class Director:
                     thing = rest.pop(int(rng.integers(len(rest))))
                     self._put(thing, np.array([*place, 0.0]), rng.uniform(0, 6.3))
 
-    def _put_behind(self, camera: Camera, feet: list[np.ndarray]) -> None:
+    def _put_behind(self, camera: Camera) -> None:
         """Puts people and furniture close behind or beside some of the robots."""
         rng = self.rng
         kinds = ("person", "chair", "trifle", "stand", "heap")
         rest = [t for t in self.world.things if t.kind in kinds]
-        for at in feet:
+        for at in self.feet:
             if rest and rng.random() < self.world.recipe.behind:
                 gap = at[:2] - camera.at[:2]
                 way = gap / (np.linalg.norm(gap) + 1e-6)
@@ -433,11 +428,11 @@ class Director:
             (np.pi if at[0] > 0 else 0.0) if axis == 0 else (-np.pi / 2 if at[1] > 0 else np.pi / 2)
         )
 
-    def _place_ball(self, thing: Thing, camera: Camera, feet: list[np.ndarray]) -> None:
+    def _place_ball(self, thing: Thing, camera: Camera) -> None:
         rng = self.rng
-        if feet and rng.random() < 0.3:
+        if self.feet and rng.random() < 0.3:
             turn = rng.uniform(0, 2 * np.pi)
-            at = feet[rng.integers(len(feet))] + rng.uniform(0.16, 0.35) * np.array(
+            at = self.feet[rng.integers(len(self.feet))] + rng.uniform(0.16, 0.35) * np.array(
                 [np.cos(turn), np.sin(turn), 0]
             )
         else:

@@ -362,13 +362,12 @@ def test_robots_line_up_side_by_side() -> None:
         world = SimpleNamespace(put=lambda thing, at, turn, put=put: put.update({thing.body: at}))
         camera, director = Camera(rng, (4.0, 3.0)), Director(world, rng)
         players = [Thing("robot", f"thing{i}", 0.25, high=0.6) for i in range(6)]
-        feet: list[np.ndarray] = []
-        director._line_up(camera, players, feet)
-        assert len(put) == len(feet) and len(players) == 6 - len(put)
-        places = np.array(feet)[:, :2]
+        director._line_up(camera, players)
+        assert len(put) == len(director.feet) and len(players) == 6 - len(put)
+        places = np.array(director.feet)[:, :2]
         steps = np.linalg.norm(np.diff(places, axis=0), axis=1)
         assert (steps > 0.3).all() and (steps < 1.1).all()
-    director._line_up(camera, [], feet)
+    director._line_up(camera, [])
 
 
 def test_a_small_robots_camera_is_low() -> None:
