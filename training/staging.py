@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from recipes import Recipe
 from shapes import rotation
 from world import Thing, World
 
@@ -153,8 +154,23 @@ STRAYS = {
     "upright": Stray(0.8, 0.12, 1.0, 7.0, -0.2, 3.0, 0.3),
     "round": Stray(0.6, 0.55, 0.4, 6.0, -0.3, 2.5),
 }
+# What stands beside the carpet: how far off its edge in metres, least and most, and whether it
+# faces the field.
+BESIDE = {
+    "banner": (0.0, 0.8, True),
+    "fence": (0.6, 5.0, True),
+    "board": (0.1, 3.0, True),
+    **dict.fromkeys(("table", "chair", "pole", "bin", "heap", "stand"), (0.15, 4.0, False)),
+}
 # Of people in a match, those who stand on the field: a referee, or somebody else.
 REFEREES = 0.06
+
+
+def _of_shot(recipe: Recipe, match: bool) -> Recipe:
+    """What a match has of a recipe, and what any other shot has."""
+    if match:
+        return replace(recipe, close=0.0, rows=0.0, far=0.0, hidden=0.0, behind=0.0)
+    return replace(recipe, crowded=0.0)
 
 
 class Director:
@@ -166,6 +182,7 @@ class Director:
         self.contacts: list[tuple[np.ndarray, float, float]] = []
         self.feet: list[np.ndarray] = []  # where robots stand
         self.match = False
+        self.recipe: Recipe  # of the shot, from ``arrange`` on
 
     def _free(self, at: np.ndarray, radius: float) -> bool:
         return all(
@@ -231,79 +248,86 @@ class Director:
 
     def arrange(self, camera: Camera, match: bool = False) -> None:
         """match: as a game has them, with nothing on the carpet that does not belong there."""
-        rng, world, recipe = self.rng, self.world, self.world.recipe
-        self.match = match
+        rng, world = self.rng, self.world
+        self.match, self.recipe = match, _of_shot(world.recipe, match)
         for thing in world.things:
             world.hide(thing)
-        half, border = world.field.half, world.field.border
         self.taken.append((camera.at[:2], 0.45))
-        for side, thing in zip((-1, 1), (t for t in world.things if t.kind == "goal"), strict=True):
-            if rng.random() < 0.93:
-                at = np.array([side * half[0], 0.0, 0.0])
-                world.put(thing, at, rotation("z", 0.0 if side > 0 else np.pi))
-                self.taken += [(at[:2] + np.array([0, y]), 0.05) for y in (-1, 1)]
-        many = rng.integers(0, 6) + (recipe.players and rng.integers(recipe.players + 1))
-        players = [t for t in world.things if t.kind in ("robot", "packaged")]
-        balls = [t for t in world.things if t.kind == "ball"]
-        if match:
-            many = rng.integers(3, len(players) + 1)
-            balls = balls[: int(rng.random() < 0.8)]
-            if recipe.crowded and rng.random() < recipe.crowded:
-                self._crowd(camera, players)
-        elif recipe.close and rng.random() < recipe.close:
-            self._show_close(camera, players, balls)
-        if not match and recipe.rows and rng.random() < recipe.rows:
-            self._line_up(camera, players)
-        for thing in list(rng.permutation(np.array(players, dtype=object)))[:many]:
-            for _ in range(6):
-                if match:
-                    at = self._on_field(camera)
-                else:
-                    at = self._spot(camera, 1.3 if rng.random() < 0.8 else 0.6, 8.5)
-                if not match and recipe.far and rng.random() < recipe.far:
-                    pixels = float(np.exp(rng.uniform(np.log(20), np.log(60))))
-                    at = self._at_distance(camera, camera.distance_for(thing.high, pixels))
-                on_carpet = all(abs(at[i]) < half[i] + border + 0.3 for i in (0, 1))
-                if on_carpet and self._free(at, thing.radius):
-                    self._put_robot(thing, at, rng.uniform(0, 2 * np.pi), recipe.fallen)
-                    break
-        for thing in balls:
-            if match or rng.random() < 0.5:
-                self._place_ball(thing, camera)
+        self._put_goals()
+        self._put_players(camera)
         for thing in world.things:
             if thing.kind in STRAYS:
                 self._put_stray(thing, camera)
             elif thing.kind == "lure" and rng.random() < (0.0 if match else 0.35):
                 self._put(thing, self._spot(camera, 0.6, 6.0), rng.uniform(0, 6.3))
-            elif thing.kind in (
-                "banner",
-                "fence",
-                "table",
-                "chair",
-                "pole",
-                "bin",
-                "heap",
-                "board",
-                "stand",
-            ):
-                inner, outer = {"banner": (0.0, 0.8), "fence": (0.6, 5.0), "board": (0.1, 3.0)}.get(
-                    thing.kind, (0.15, 4.0)
-                )
-                if rng.random() < 0.8:
-                    at = self._beyond(camera, inner, outer)
-                    if self._free(at, 0.3):
-                        inward = self._inward(at)
-                        facing = inward + (
-                            rng.normal(0, 0.1)
-                            if thing.kind in ("banner", "fence", "board")
-                            else rng.uniform(0, 6.3)
-                        )
-                        self._put(thing, at, facing)
-        if recipe.hidden and not match:
+            elif thing.kind in BESIDE and rng.random() < 0.8:
+                self._put_beside(thing, camera)
+        if self.recipe.hidden:
             self._hide_some(camera)
-        if recipe.behind and not match:
+        if self.recipe.behind:
             self._put_behind(camera)
-        own = next(t for t in world.things if t.kind == "own")
+        self._show_carrier(camera)
+
+    def _put_goals(self) -> None:
+        rng, world = self.rng, self.world
+        for side, thing in zip((-1, 1), (t for t in world.things if t.kind == "goal"), strict=True):
+            if rng.random() < 0.93:
+                at = np.array([side * world.field.half[0], 0.0, 0.0])
+                world.put(thing, at, rotation("z", 0.0 if side > 0 else np.pi))
+                self.taken += [(at[:2] + np.array([0, y]), 0.05) for y in (-1, 1)]
+
+    def _put_players(self, camera: Camera) -> None:
+        """Places robots and balls: those that are shown in a way of their own, then the others."""
+        rng, recipe = self.rng, self.recipe
+        many = rng.integers(0, 6) + (recipe.players and rng.integers(recipe.players + 1))
+        players = [t for t in self.world.things if t.kind in ("robot", "packaged")]
+        balls = [t for t in self.world.things if t.kind == "ball"]
+        if self.match:
+            many = rng.integers(3, len(players) + 1)
+            balls = balls[: int(rng.random() < 0.8)]
+        if recipe.crowded and rng.random() < recipe.crowded:
+            self._crowd(camera, players)
+        if recipe.close and rng.random() < recipe.close:
+            self._show_close(camera, players, balls)
+        if recipe.rows and rng.random() < recipe.rows:
+            self._line_up(camera, players)
+        for thing in list(rng.permutation(np.array(players, dtype=object)))[:many]:
+            at = self._free_place(thing, camera)
+            if at is not None:
+                self._put_robot(thing, at, rng.uniform(0, 2 * np.pi), recipe.fallen)
+        for thing in balls:
+            if self.match or rng.random() < 0.5:
+                self._place_ball(thing, camera)
+
+    def _free_place(self, thing: Thing, camera: Camera) -> np.ndarray | None:
+        """A place on the carpet where a robot may stand; None where a few that were tried are
+        taken."""
+        rng, recipe, field = self.rng, self.recipe, self.world.field
+        for _ in range(6):
+            if self.match:
+                at = self._on_field(camera)
+            else:
+                at = self._spot(camera, 1.3 if rng.random() < 0.8 else 0.6, 8.5)
+            if recipe.far and rng.random() < recipe.far:
+                pixels = float(np.exp(rng.uniform(np.log(20), np.log(60))))
+                at = self._at_distance(camera, camera.distance_for(thing.high, pixels))
+            on_carpet = all(abs(at[i]) < field.half[i] + field.border + 0.3 for i in (0, 1))
+            if on_carpet and self._free(at, thing.radius):
+                return at
+        return None
+
+    def _put_beside(self, thing: Thing, camera: Camera) -> None:
+        """Places what stands beside the carpet, where there is room."""
+        rng, (least, most, faces_field) = self.rng, BESIDE[thing.kind]
+        at = self._beyond(camera, least, most)
+        if self._free(at, 0.3):
+            turn = rng.normal(0, 0.1) if faces_field else rng.uniform(0, 6.3)
+            self._put(thing, at, self._inward(at) + turn)
+
+    def _show_carrier(self, camera: Camera) -> None:
+        """The body that carries the camera, and its shadows, where the camera sees them."""
+        rng, recipe = self.rng, self.recipe
+        own = next(t for t in self.world.things if t.kind == "own")
         down = camera.pitch > 0.3 and rng.random() < 0.4
         if down or (recipe.own and rng.random() < recipe.own):
             ahead = camera.at * [1, 1, 0] + 0.05 * np.array(
@@ -312,7 +336,7 @@ class Director:
             if recipe.own:  # the body is made for one height of the eye; hands follow others
                 low = min(0.1, camera.at[2] - 0.6) if camera.pitch > 0.3 else camera.at[2] - 0.6
                 ahead[2] = low + (rng.uniform(0.0, 0.25) if camera.pitch < 0.3 else 0.0)
-            world.put(own, ahead, rotation("z", camera.yaw + rng.normal(0, 0.15)))
+            self.world.put(own, ahead, rotation("z", camera.yaw + rng.normal(0, 0.15)))
         if recipe.shadow and camera.pitch > 0.2 and rng.random() < recipe.shadow:
             for _ in range(rng.integers(1, 4)):
                 place = camera.at[:2] + rng.normal(0, 0.25, 2)
@@ -338,7 +362,7 @@ class Director:
     def _show_close(self, camera: Camera, players: list[Thing], balls: list[Thing]) -> None:
         """Takes one of the robots or balls and shows it nearly as large as the image, or larger."""
         rng = self.rng
-        cut = self.world.recipe.cut
+        cut = self.recipe.cut
         aside = 0.52 if cut and rng.random() < cut else 0.3
         if not players or rng.random() < 0.3:
             thing = balls.pop(int(rng.integers(len(balls))))
@@ -351,7 +375,7 @@ class Director:
         pixels = rng.uniform(130, 500 if cut else 430)
         at = camera.close_up(max(thing.high, thing.radius), pixels, rng, aside)
         self._put_robot(thing, at, rng.uniform(0, 2 * np.pi), fallen=0.4)
-        if self.world.recipe.beside and balls and rng.random() < self.world.recipe.beside:
+        if self.recipe.beside and balls and rng.random() < self.recipe.beside:
             ball = balls.pop(int(rng.integers(len(balls))))
             bearing = camera.yaw + np.pi + rng.uniform(-1.6, 1.6)
             gap = rng.uniform(0.35, 0.9) * max(thing.radius, 0.15) + ball.radius
@@ -397,7 +421,7 @@ class Director:
         rng = self.rng
         rest = [t for t in self.world.things if t.kind in ("person", "trifle")]
         for at in self.feet:
-            if rest and rng.random() < self.world.recipe.hidden:
+            if rest and rng.random() < self.recipe.hidden:
                 gap = at[:2] - camera.at[:2]
                 aside = np.array([-gap[1], gap[0]]) / (np.linalg.norm(gap) + 1e-6)
                 near = camera.at[:2] + gap * rng.uniform(0.6, 0.9)
@@ -412,7 +436,7 @@ class Director:
         kinds = ("person", "chair", "trifle", "stand", "heap")
         rest = [t for t in self.world.things if t.kind in kinds]
         for at in self.feet:
-            if rest and rng.random() < self.world.recipe.behind:
+            if rest and rng.random() < self.recipe.behind:
                 gap = at[:2] - camera.at[:2]
                 way = gap / (np.linalg.norm(gap) + 1e-6)
                 place = at[:2] + way * rng.uniform(0.15, 1.2)
@@ -437,7 +461,7 @@ class Director:
             )
         else:
             at = self._spot(camera, 0.35, 9.0)
-        small = self.world.recipe.small
+        small = self.recipe.small
         if small and rng.random() < small:
             pixels = float(np.exp(rng.uniform(np.log(8), np.log(20))))
             at = self._at_distance(camera, camera.distance_for(2 * thing.radius, pixels))
