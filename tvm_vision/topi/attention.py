@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
+
+from .forms import TextForm
 
 # Attribute of a function: its AttentionForm, as JSON.
 FORM = "tvm_vision.attention"
@@ -35,7 +36,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class AttentionForm:
+class AttentionForm(TextForm):
     """What is attended to.
 
     Attributes:
@@ -60,25 +61,19 @@ class AttentionForm:
     added: tuple[View, ...] = ()
     turned: bool = False
 
-    def to_json(self) -> str:
-        """As text: by that of a form that is not turned kernels are known that were tuned before
-        there were others."""
-        found = asdict(self)
+    def values(self) -> dict[str, Any]:
+        """By the text of a form that is not turned kernels are known that were tuned before there
+        were others."""
+        values = super().values()
         if not self.turned:
-            del found["turned"]
-        return json.dumps(found, sort_keys=True)
+            del values["turned"]
+        return values
 
     @classmethod
-    def from_json(cls, text: str) -> AttentionForm:
-        """What ``to_json`` wrote."""
-        found = json.loads(text)
-
-        def view(of: dict[str, Any]) -> View:
-            return View(of["source"], of["offset"], tuple(of["strides"]))
-
-        views = {name: view(found[name]) for name in "qkv"}
-        added = tuple(map(view, found["added"]))
-        return cls(**{**found, **views, "batch": tuple(found["batch"]), "added": added})
+    def from_values(cls, values: dict[str, Any]) -> AttentionForm:
+        """Of its views' own values."""
+        views = {name: View(**values[name]) for name in "qkv"}
+        return cls(**{**values, **views, "added": tuple(View(**view) for view in values["added"])})
 
     @property
     def shape(self) -> tuple[int, ...]:

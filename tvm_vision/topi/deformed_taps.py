@@ -6,21 +6,21 @@ the result, so that where it reads, and the share of each pixel, is found once.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from .by_hand import for_each_place, local
+from .forms import TextForm
 
 CHANNELS = 8  # of a thread
 
 
 @dataclass(frozen=True)
-class TapForm:
+class TapForm(TextForm):
     """Where taps lie without offsets.
 
     Attributes:
@@ -34,15 +34,6 @@ class TapForm:
     dilations: Sequence[int]
     pads: Sequence[int]
     parts: int
-
-    def to_json(self) -> str:
-        """For ``from_json``."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> TapForm:
-        """What ``to_json`` wrote."""
-        return cls(**json.loads(text))
 
 
 def deformed_taps(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from .by_hand import for_each_place, local
+from .forms import TextForm
 
 
 @dataclass(frozen=True)
-class PoolForm:
+class PoolForm(TextForm):
     """Windows.
 
     Attributes:
@@ -31,15 +31,6 @@ class PoolForm:
     pads: Sequence[int]
     after: Sequence[int]
     columns_first: bool = False
-
-    def to_json(self) -> str:
-        """For ``from_json``."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> PoolForm:
-        """What ``to_json`` wrote."""
-        return cls(**json.loads(text))
 
 
 def placed_max(data: te.Tensor, form: PoolForm, on_gpu: bool) -> list[te.Tensor]:

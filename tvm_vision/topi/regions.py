@@ -6,8 +6,7 @@ A thread goes through a bin of some channels, so that where it reads is found on
 from __future__ import annotations
 
 import functools
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from .by_hand import for_each_place, local
+from .forms import TextForm
 
 AVERAGE, LARGEST, POOL = "avg", "max", "pool"
 CHANNELS = 8  # of a thread
@@ -24,7 +24,7 @@ LOWEST = float(np.finfo(np.float32).min)
 
 
 @dataclass(frozen=True)
-class RegionForm:
+class RegionForm(TextForm):
     """What is taken of each box.
 
     Attributes:
@@ -42,15 +42,6 @@ class RegionForm:
     scale: float = 1.0
     samples: int = 0
     is_shifted: bool = False
-
-    def to_json(self) -> str:
-        """For ``from_json``."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> RegionForm:
-        """What ``to_json`` wrote."""
-        return cls(**json.loads(text))
 
 
 def regions(

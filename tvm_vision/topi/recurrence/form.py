@@ -5,12 +5,13 @@ Names and the order of gates are those of ONNX's operators LSTM-22, GRU-22 and R
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
+
+from ..forms import TextForm
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 MOST_KEPT = 192  # weights that a thread of a GPU has registers for
@@ -50,7 +51,7 @@ class Activation:
 
 
 @dataclass(frozen=True)
-class RecurrentForm:
+class RecurrentForm(TextForm):
     """What a recurrent layer computes.
 
     Attributes:
@@ -76,16 +77,11 @@ class RecurrentForm:
     peepholes: bool = False
     ended: bool = False
 
-    def to_json(self) -> str:
-        """As text."""
-        return json.dumps(asdict(self), sort_keys=True)
-
     @classmethod
-    def from_json(cls, text: str) -> RecurrentForm:
-        """What ``to_json`` wrote."""
-        found = json.loads(text)
-        functions = tuple(Activation(**function) for function in found["functions"])
-        return cls(**{**found, "ways": tuple(found["ways"]), "functions": functions})
+    def from_values(cls, values: dict[str, Any]) -> RecurrentForm:
+        """Of its functions' own values."""
+        functions = tuple(Activation(**function) for function in values["functions"])
+        return cls(**{**values, "functions": functions})
 
     @property
     def gates(self) -> int:
