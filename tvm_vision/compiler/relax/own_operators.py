@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.target import Target
 
 from ...topi.deformed_taps import TapForm, deformed_taps
+from ...topi.forms import TextForm
 from ...topi.placed_max import PoolForm, placed_max
 from ...topi.regions import RegionForm, regions
 from ...topi.suppression import suppression
@@ -21,20 +22,21 @@ from ..tir.cast_buffers import LOADS_AND_STORES
 from .recurrences import recurrent_kernel
 
 CALL = "relax.call_dps_packed"
-Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
+# Of a builder, a call, and the text behind its name.
+Legalize = Callable[[relax.BlockBuilder, relax.Call, str], relax.Expr]
 
 
-def _suppression(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+def _suppression(builder: relax.BlockBuilder, call: relax.Call, _text: str) -> relax.Expr:
     most = int(call.ty.fields[0].shape[1])
     return suppression(builder, list(call.args[1].fields), most)
 
 
-def _of_form(name: str, form_of: Any, compute: Callable[..., Any]) -> Legalize:
+def _of_form(name: str, form_of: type[TextForm], compute: Callable[..., Any]) -> Legalize:
     """``compute(tensors, form, on_gpu)``, its form behind the call's name; what is read where, and
     the shares of what is read, stay float32."""
 
-    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        form = form_of.from_json(str(call.args[0].global_symbol).partition(" ")[2])
+    def legalize(builder: relax.BlockBuilder, call: relax.Call, text: str) -> relax.Expr:
+        form = form_of.from_json(text)
         on_gpu = "gpu" in Target.current().keys
         return builder.call_te(
             lambda *tensors: compute(list(tensors), form, on_gpu),
@@ -65,8 +67,9 @@ class _Legalizer(relax.PyExprMutator):
         call = self.visit_expr_post_order(call)
         if getattr(call.op, "name", "") != CALL:
             return call
-        legalize = OPERATORS.get(str(call.args[0].global_symbol).partition(" ")[0])
-        return call if legalize is None else legalize(self.builder_, call)
+        name, _, text = str(call.args[0].global_symbol).partition(" ")
+        legalize = OPERATORS.get(name)
+        return call if legalize is None else legalize(self.builder_, call, text)
 
 
 @tvm.transform.module_pass(opt_level=0, name="LegalizeOwnOperators")

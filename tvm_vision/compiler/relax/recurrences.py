@@ -32,11 +32,11 @@ ROWS, MOST_VECTORS = 4, 8
 TILES = 2
 
 
-def recurrent_kernel(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+def recurrent_kernel(builder: relax.BlockBuilder, call: relax.Call, form_text: str) -> relax.Expr:
     """``topi.recurrence`` for the current target; call: of its tensors, with weights as ONNX has
-    them, and its form behind the name."""
+    them. form_text: of its RecurrentForm."""
     tensors = list(call.args[1].fields)
-    form = RecurrentForm.from_json(str(call.args[0].global_symbol).partition(" ")[2])
+    form = RecurrentForm.from_json(form_text)
     directions, batch, size = (int(n) for n in tensors[1].ty.shape)
     tile = tile_for(Target.current(), form, directions, batch, size)
     place = 1 + form.states

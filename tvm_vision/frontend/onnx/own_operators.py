@@ -10,6 +10,7 @@ import onnx
 from tvm import relax, te, tirx, topi
 
 from ...topi.deformed_taps import TapForm
+from ...topi.forms import TextForm
 from ...topi.placed_max import PoolForm
 from ...topi.recurrence.form import RecurrentForm
 from ...topi.regions import POOL, RegionForm
@@ -53,29 +54,25 @@ def suppression(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
 
 def recurrence(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
     """``topi.recurrence`` with weights as ONNX has them; its form stands behind the name."""
-    form = RecurrentForm.from_json(attributes["form"])
+    form = RecurrentForm.from_json(_text(attributes["form"]))
     tensors = [value for value in inputs if value is not None]
     projected, start = tensors[0].ty, tensors[1].ty
     steps, batch = projected.shape[0], projected.shape[1]
     shapes = [(steps, batch, start.shape[0], start.shape[2]), *[start.shape] * form.states]
     types = [relax.TensorType(shape, projected.dtype.dtype) for shape in shapes]
-    name = f"tvm_vision.recurrence {form.to_json()}"
-    found = builder.emit(relax.op.call_dps_packed(name, tensors, types))
+    found = _called(builder, "recurrence", form, tensors, types)
     return relax.Tuple([relax.TupleGetItem(found, place) for place in range(len(types))])
 
 
 def taps(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
     """``topi.deformed_taps`` of an image, offsets and perhaps factors; its form is text."""
-    form, given = (
-        TapForm.from_json(_text(attributes["form"])),
-        [each for each in inputs if each is not None],
-    )
+    form = TapForm.from_json(_text(attributes["form"]))
+    given = [each for each in inputs if each is not None]
     image, offsets = given[0].ty, given[1].ty
     channels = int(image.shape[1]) * form.kernel[0] * form.kernel[1]
     shape = (image.shape[0], channels, offsets.shape[2], offsets.shape[3])
-    name = f"tvm_vision.deformed_taps {form.to_json()}"
     kind = relax.TensorType(shape, image.dtype.dtype)
-    return builder.emit(relax.op.call_dps_packed(name, given, kind))
+    return _called(builder, "deformed_taps", form, given, kind)
 
 
 def placed_max(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
@@ -83,8 +80,7 @@ def placed_max(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
     form, image = PoolForm.from_json(_text(attributes["form"])), inputs[0].ty
     shape = (image.shape[0], image.shape[1], *form.after)
     types = [relax.TensorType(shape, dtype) for dtype in (image.dtype.dtype, "int32")]
-    name = f"tvm_vision.placed_max {form.to_json()}"
-    found = builder.emit(relax.op.call_dps_packed(name, [inputs[0]], types))
+    found = _called(builder, "placed_max", form, [inputs[0]], types)
     values, places = (builder.emit(relax.TupleGetItem(found, place)) for place in (0, 1))
     return relax.Tuple([values, builder.emit(relax.op.astype(places, "int64"))])
 
@@ -121,8 +117,13 @@ def _regions(builder: Any, data: Any, boxes: Any, images: Any, form: RegionForm)
     images = builder.emit(relax.op.astype(images, "int32"))
     shape = (boxes.ty.shape[0], data.ty.shape[1], form.height, form.width)
     kind = relax.TensorType(shape, data.ty.dtype.dtype)
-    name = f"tvm_vision.regions {form.to_json()}"
-    return builder.emit(relax.op.call_dps_packed(name, [data, boxes, images], kind))
+    return _called(builder, "regions", form, [data, boxes, images], kind)
+
+
+def _called(builder: Any, name: str, form: TextForm, tensors: list[Any], types: Any) -> relax.Expr:
+    """A call of an operator of our own, its form behind the name, where the compiler finds it."""
+    name = f"tvm_vision.{name} {form.to_json()}"
+    return builder.emit(relax.op.call_dps_packed(name, tensors, types))
 
 
 def _text(value: str | bytes) -> str:
