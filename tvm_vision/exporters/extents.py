@@ -18,7 +18,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from ..frontend.model import onnx_form
-from ..frontend.onnx.graph import inferred, with_input_shapes
+from ..frontend.onnx.graph import inferred, makers_of, with_input_shapes
 from ..models.kinds.facts import Extent, Spec
 
 # What has weights: behind the last of these there are only constants of the form of the boxes.
@@ -65,7 +65,7 @@ def _without_image(model: onnx.ModelProto, name: str) -> np.ndarray | None:
     """An output where what has weights gives zeros; None where the image itself is in it, or what
     is no arithmetic."""
     graph = model.graph
-    makers = {output: node for node in graph.node for output in node.output if output}
+    makers = makers_of(graph)
     weights = {tensor.name for tensor in graph.initializer}
     behind, ends, waiting = set[int](), set[str](), [name]
     while waiting:

@@ -176,6 +176,21 @@ def test_what_stays(make) -> None:
     assert with_weights_computed(proto) is proto
 
 
+def test_results_that_are_left_out_are_no_values() -> None:
+    """Nor are inputs that are: nodes have nothing in common for having some."""
+    nodes = [
+        helper.make_node("Dropout", ["w"], ["v", ""], "v"),
+        node("Conv", "x", "v", "a", pads=[1] * 4),
+        helper.make_node("Dropout", ["a"], ["b", ""], "b"),
+        node("Clip", "b", "", "most", "y"),
+    ]
+    most = numpy_helper.from_array(np.array(2, np.float32), "most")
+    before = model(nodes, [weight("w", 16, 16, 3, 3), most])
+    after = with_weights_computed(before)
+    assert kinds(after) == ["Conv", "Dropout", "Clip"]
+    np.testing.assert_allclose(results(after)[0], results(before)[0], rtol=1e-5)
+
+
 def test_little_is_left_to_onnxsim(monkeypatch: pytest.MonkeyPatch) -> None:
     proto = network()
     size = sum(4 * int(np.prod(t.dims)) for t in proto.graph.initializer if t.name != "g")

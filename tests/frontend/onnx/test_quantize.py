@@ -13,9 +13,12 @@ from support.networks import mobilenet_v2, transformer, yoeo_like
 from support.quantized_networks import as_written, network
 from tvm_vision.errors import InputError, UnsupportedModelError
 from tvm_vision.evaluate import Reference
+from tvm_vision.frontend.onnx.bounded import bounded
+from tvm_vision.frontend.onnx.graph import inferred
 from tvm_vision.frontend.onnx.quantize import (
     check_smaller,
     nodes_before_sums,
+    nodes_of_real_numbers,
     plain_onnx,
     plain_signature,
     quantized,
@@ -153,6 +156,23 @@ def test_what_leads_to_sums():
     assert sorted(rest) == sorted(
         ["ArgMax", "Cast", "Concat", *["Reshape", "Sigmoid", "Transpose", "Reshape"] * 2]
     )
+
+
+def test_what_is_left_out_ties_no_nodes_together():
+    """What reads nothing for an input does not read what others do not give."""
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 4, 8, 8))
+    kernel = numpy_helper.from_array(np.ones((4, 4, 1, 1), np.float32), "w")
+    most = numpy_helper.from_array(np.array(6, np.float32), "most")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "first"),
+        helper.make_node("Clip", ["a", "", "most"], ["b"], "clip"),
+        helper.make_node("Conv", ["b", "w"], ["c"], "second"),
+        helper.make_node("MaxPool", ["c"], ["d", ""], "pool", kernel_shape=[2, 2]),
+        helper.make_node("Exp", ["d"], ["y"], "exp"),
+    ]
+    made = inferred(network(nodes, image, {"y": TensorProto.FLOAT}, [kernel, most]))
+    assert nodes_of_real_numbers(made) == {"pool", "exp"}
+    assert bounded(made) is made
 
 
 def test_what_cannot_be_says_why(tmp_path, yoeo):

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 import onnx
 
 from .fold import QUANTIZERS, RANDOM, SLOW
+from .graph import readers_of
 from .stand_ins import MEASURES, is_large
 from .tools import ToolError, bare, run
 
@@ -40,7 +41,7 @@ def with_weights_computed(model: onnx.ModelProto) -> onnx.ModelProto:
         results = _computed(part, given, model)
         if results:
             made += results
-            done.update(name for node in part.nodes for name in node.output)
+            done.update(name for node in part.nodes for name in node.output if name)
     if not made:
         return model
     changed = bare(model)
@@ -102,18 +103,15 @@ def _parts(graph: onnx.GraphProto, given: Mapping[str, onnx.TensorProto]) -> Ite
     parts: dict[str, _Part] = {}
     for node in steps:
         parts.setdefault(root(node.output[0]), _Part()).nodes.append(node)
-    readers: dict[str, list[int]] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(id(node))
+    readers = readers_of(graph)
     for part in parts.values():
         inside = set(map(id, part.nodes))
         part.needed = _makers_of(part, makers, inside)
         part.results = [
             name
             for node in part.nodes
-            for name in node.output
-            if not inside.issuperset(readers.get(name, ()))
+            for name in filter(None, node.output)
+            if not inside.issuperset(map(id, readers.get(name, ())))
         ]
         yield part
 

@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from ..input_values import InputValues, check_names, value_array
 from ..refusals import Refusal, Remedy
-from .graph import graph_inputs, node_called, reads
+from .graph import graph_inputs, makers_of, node_called, reads
 
 # Elements of an input that may say how to compute rather than be computed with.
 FEW = 8
@@ -82,7 +82,7 @@ def _deciding(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]], nodes: Collection[str]
 ) -> list[str]:
     """Small inputs that some nodes, or what they were made of, depend on."""
-    makers = {name: node for node in model.graph.node for name in node.output if name}
+    makers = makers_of(model.graph)
     known = {node.name: node for node in model.graph.node}
     wanted = [known[name] for name in (node_called(node, known) for node in nodes) if name]
     seen: set[str] = set()

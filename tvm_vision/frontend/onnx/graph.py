@@ -118,6 +118,20 @@ def reads(node: onnx.NodeProto) -> Iterator[str]:
             yield from reads(step)
 
 
+def makers_of(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
+    """The node that makes each value, by the value's name."""
+    return {name: node for node in graph.node for name in node.output if name}
+
+
+def readers_of(graph: onnx.GraphProto) -> dict[str, list[onnx.NodeProto]]:
+    """The nodes that read each value, by the value's name: as often as they read it, in order."""
+    found: dict[str, list[onnx.NodeProto]] = {}
+    for node in graph.node:
+        for name in filter(None, node.input):
+            found.setdefault(name, []).append(node)
+    return found
+
+
 def node_called(name: str, known: Collection[str]) -> str:
     """The node that ``name`` was made of: what replaces a node is named after it."""
     while name and name not in known:

@@ -33,7 +33,9 @@ from .graph import (
     inferred,
     is_quantized,
     least_ir_version,
+    makers_of,
     opset_of,
+    readers_of,
     with_input_shapes,
 )
 from .load import Shapes, checked_onnx
@@ -183,7 +185,7 @@ def quantized(
 
 def nodes_before_sums(model: onnx.ModelProto) -> set[str]:
     """Names of the convolutions and products, and of all nodes that lead to one."""
-    makers = {name: node for node in model.graph.node for name in node.output if name}
+    makers = makers_of(model.graph)
     found = {node.name for node in model.graph.node if node.op_type in SUMS}
     open_ends = [name for node in model.graph.node if node.name in found for name in node.input]
     while open_ends:
@@ -199,11 +201,7 @@ def nodes_of_real_numbers(model: onnx.ModelProto) -> set[str]:
     two tensors that are both computed among them, and what lies between one of those and a sum."""
     nodes = model.graph.node
     constants = {constant.name for constant in model.graph.initializer}
-    makers = {name: node for node in nodes for name in node.output if name}
-    readers: dict[str, list[str]] = {}
-    for node in nodes:
-        for name in node.input:
-            readers.setdefault(name, []).append(node.name)
+    makers, readers = makers_of(model.graph), readers_of(model.graph)
     sums = {node.name for node in nodes if node.op_type in SUMS and node.input[1] in constants}
     between = [node for node in nodes if node.op_type in BETWEEN_SUMS]
     found = {node.name for node in nodes} - sums - {node.name for node in between}
@@ -212,7 +210,7 @@ def nodes_of_real_numbers(model: onnx.ModelProto) -> set[str]:
         size = len(found)
         for node in between:
             made_of = {makers[name].name for name in node.input if name in makers}
-            read_by = {reader for name in node.output for reader in readers.get(name, [])}
+            read_by = {reader.name for name in node.output for reader in readers.get(name, [])}
             if made_of & found or (read_by and read_by <= found):
                 found.add(node.name)
         grew = len(found) > size
@@ -320,11 +318,7 @@ def _keep_real(model: onnx.ModelProto, rest: set[str]) -> None:
     of sums that one activation alone reads."""
     graph = model.graph
     outputs = {value.name for value in graph.output}
-    makers = {name: node for node in graph.node for name in node.output}
-    readers: dict[str, list[onnx.NodeProto]] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
+    makers, readers = makers_of(graph), readers_of(graph)
     taken: list[onnx.NodeProto] = []
     for node in list(graph.node):
         before = makers.get(node.input[0]) if node.op_type == "DequantizeLinear" else None

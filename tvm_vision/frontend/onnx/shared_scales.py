@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from .graph import makers_of, readers_of
+
 MOST_WIDER = 4.0  # a shared range than a tensor's own
 _BYTE = np.iinfo(np.int8)
 
@@ -66,11 +68,7 @@ def share_scales(model: onnx.ModelProto) -> None:
 
 def _groups(graph: onnx.GraphProto, params: dict[str, str]) -> list[list[str]]:
     """Names of scales that concatenations tie together, more than one each."""
-    makers = {name: node for node in graph.node for name in node.output}
-    readers: dict[str, list[onnx.NodeProto]] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
+    makers, readers = makers_of(graph), readers_of(graph)
     tied: dict[str, set[str]] = {}
     for node in graph.node:
         if node.op_type != "Concat":
@@ -117,8 +115,7 @@ def _rescale_biases(
     graph: onnx.GraphProto, constants: dict[str, onnx.TensorProto], changed: set[str]
 ) -> None:
     """Biases are whole numbers of the scales of sums, so that kernels add them to these."""
-    makers = {name: node for node in graph.node for name in node.output}
-    for image, weights, bias in _sums(graph, makers):
+    for image, weights, bias in _sums(graph, makers_of(graph)):
         if image.input[1] not in changed or not all(name in constants for name in bias.input):
             continue
         whole, before, step = (

@@ -16,6 +16,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from .graph import makers_of, readers_of
 from .tools import bare
 
 # Operators of which onnxsim's passes read no weights: there is nothing in their values to see.
@@ -149,11 +150,7 @@ class _Neighbours:
 
     def __init__(self, graph: onnx.GraphProto, known: set[str]) -> None:
         self.known = known
-        self._makers = {name: node for node in graph.node for name in node.output}
-        self._readers: dict[str, list[onnx.NodeProto]] = {}
-        for node in graph.node:
-            for name in filter(None, node.input):
-                self._readers.setdefault(name, []).append(node)
+        self._makers, self._readers = makers_of(graph), readers_of(graph)
         self._outputs = {value.name for value in graph.output}
         # As networks without training add them: onnxsim leaves such sums out.
         self._zeros = {tensor.name for tensor in graph.initializer if _is_zero(tensor)}

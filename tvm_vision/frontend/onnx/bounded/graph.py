@@ -12,7 +12,7 @@ from onnx import helper
 from ...refusals import Cut, Refusal, Remedy
 from ..branches import OWN
 from ..fold import fold
-from ..graph import GraphEditor, Unsupported
+from ..graph import GraphEditor, Unsupported, readers_of
 from ..tools import ToolError, light_step
 from .extents import Extent, Ranges, as_extents
 
@@ -46,10 +46,7 @@ class BoundedGraph:
         self.ranges = Ranges()
         self.integers: dict[str, np.ndarray] = {}
         self.refused: dict[str, Refusal] = {}
-        self.readers: dict[str, list[onnx.NodeProto]] = {}
-        for node in model.graph.node:
-            for value in filter(None, dict.fromkeys(node.input)):
-                self.readers.setdefault(value, []).append(node)
+        self.readers = readers_of(model.graph)
         self.results = {value.name for value in model.graph.output}
         self.node = onnx.NodeProto()
         self._axes: dict[str, dict[int, Extent]] = {}

@@ -12,7 +12,7 @@ from onnx import helper
 from ...refusals import Refusal, RefusedNodes
 from ..branches import OWN, is_choice
 from ..fold import RANDOM
-from ..graph import Unsupported, fixed_values
+from ..graph import Unsupported, fixed_values, readers_of
 from .along import ALONG
 from .choices import choice, needed_by
 from .first_rows import first_rows
@@ -94,8 +94,7 @@ def _depends_on_data(model: onnx.ModelProto) -> bool:
     """Whether a node's results have a size that does not follow from the inputs."""
     known = fixed_values(model.graph)
     # Older operators have results that nobody reads and ONNX does not tell the types of.
-    read = {name for node in model.graph.node for name in node.input}
-    read.update(value.name for value in model.graph.output)
+    read = {*readers_of(model.graph), *(value.name for value in model.graph.output)}
     return any(
         is_choice(node) or any(name in read and name not in known for name in node.output)
         for node in model.graph.node
