@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tvm_vision.evaluate.layers import LayerError
     from tvm_vision.report.compare import Change
-    from tvm_vision.report.floors import Ceilings
+    from tvm_vision.report.floors import Ceilings, Floor
     from tvm_vision.report.profile_document import SavedProfile
     from tvm_vision.runtime.graph_executor import GraphExecutor
     from tvm_vision.runtime.profiler import KernelProfile, ProfileReport
@@ -192,10 +192,13 @@ def report_lines(
 
     ceilings: of the device, for the kernels' floors, where they are known.
     """
+    from tvm_vision.report.floors import floor_of
+
     kernels = sorted(report.kernels, key=lambda k: -k.median_us) if sort else report.kernels
+    floors = [None if ceilings is None else floor_of(kernel, ceilings) for kernel in kernels]
     header = ["#", "kernel", "nodes", "device", "median us", "p95 us", "share"]
     rows: list[Sequence[object]] = []
-    for kernel in kernels:
+    for kernel, floor in zip(kernels, floors, strict=True):
         row: list[object] = [
             kernel.index,
             kernel.function,
@@ -206,7 +209,7 @@ def report_lines(
             f"{100 * kernel.share:.1f} %",
         ]
         if ceilings is not None and ceilings.known:
-            row += _floor_cells(kernel, ceilings)
+            row += _floor_cells(kernel, floor)
         if errors is not None:
             error = errors.get(kernel.index)
             row.append("-" if error is None else f"{error.error.max_rel:.1e}")
@@ -219,15 +222,13 @@ def report_lines(
     if ceilings is None:
         return lines
     lines.append(f"{'ceilings':<15}{ceilings.line()}")
-    return [*lines, *_below(kernels, ceilings)]
+    return [*lines, *_below(kernels, floors)]
 
 
-def _below(kernels: Iterable[KernelProfile], ceilings: Ceilings) -> list[str]:
+def _below(kernels: Sequence[KernelProfile], floors: Sequence[Floor | None]) -> list[str]:
     """What kernels that are faster than their floors say of these."""
-    from tvm_vision.report.floors import BELOW, floor_of
-
-    floors = [(kernel, floor_of(kernel, ceilings)) for kernel in kernels]
-    faster = sum(f is not None and k.median_us < BELOW * f.floor_us for k, f in floors)
+    pairs = zip(kernels, floors, strict=True)
+    faster = sum(f is not None and f.is_beaten_by(k.median_us) for k, f in pairs)
     if not faster:
         return []
     return [
@@ -236,14 +237,11 @@ def _below(kernels: Iterable[KernelProfile], ceilings: Ceilings) -> list[str]:
     ]
 
 
-def _floor_cells(kernel: KernelProfile, ceilings: Ceilings) -> list[object]:
-    from tvm_vision.report.floors import FLAGGED, floor_of
-
-    floor = floor_of(kernel, ceilings)
+def _floor_cells(kernel: KernelProfile, floor: Floor | None) -> list[object]:
     if floor is None:
         return ["-", "-", "-"]
     times = kernel.median_us / floor.floor_us
-    flag = " !" if times > FLAGGED else "  "
+    flag = " !" if floor.flags(kernel.median_us) else "  "
     return [f"{floor.floor_us:.2f}", floor.bound, f"{times:.1f}{flag}"]
 
 

@@ -86,6 +86,14 @@ class Floor:
     floor_us: float
     bound: str
 
+    def flags(self, time_us: float) -> bool:
+        """Whether a time is so far above it that it is worth a look."""
+        return time_us > FLAGGED * self.floor_us
+
+    def is_beaten_by(self, time_us: float) -> bool:
+        """Whether a time shows that it is none."""
+        return time_us < BELOW * self.floor_us
+
 
 def floor_of(kernel: Work, ceilings: Ceilings) -> Floor | None:
     """The longest of moving its tensors once, doing its arithmetic, and a launch.

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..file_kinds import JSON, PROFILE, TEXT, need
 from ..package.fields import Fields, naming, number, parse_object, text, wrong
 from ..plain_files import read_plain
-from .floors import FLAGGED, Ceilings, floor_of
+from .floors import Ceilings, floor_of
 
 if TYPE_CHECKING:
     from ..evaluate.layers import LayerError
@@ -44,7 +44,7 @@ def profile_document(
         floor = floor_of(kernel, ceilings)
         plain["floor_us"] = None if floor is None else floor.floor_us
         plain["bound"] = None if floor is None else floor.bound
-        plain["flagged"] = floor is not None and kernel.median_us > FLAGGED * floor.floor_us
+        plain["flagged"] = floor is not None and floor.flags(kernel.median_us)
     if errors is not None:
         document["layer_errors"] = [error.to_dict() for error in errors.values()]
     return document
