@@ -55,7 +55,8 @@ class _Norms(relax.PyExprMutator):
         x = emit(op.reshape(x, [*shape[:channel], *split, *shape[channel + 1 :]]))
         places = [int(axis) % len(shape) for axis in attrs.axes]
         axes = sorted([channel + 1, *(axis + (axis > channel) for axis in places)])
-        x = emit(op.reshape(self._normal(x, axes, attrs.epsilon), shape))
+        normal = self._normal(x, axes, attrs.epsilon, self._is_long(x, axes))
+        x = emit(op.reshape(normal, shape))
         of_channels = [shape[channel], *[1] * (len(shape) - 1 - channel)]
         return self._placed(x, op.reshape(gamma, of_channels), op.reshape(beta, of_channels), attrs)
 
@@ -66,16 +67,19 @@ class _Norms(relax.PyExprMutator):
             return call
         axes = sorted(int(axis) % len(shape) for axis in call.attrs.axes)
         behind = axes == list(range(len(shape) - len(axes), len(shape)))
-        taken = str(x.ty.dtype) in _TAKEN and not self._is_long(x, axes)
-        if not behind or taken:
+        long = self._is_long(x, axes)
+        if not behind or (str(x.ty.dtype) in _TAKEN and not long):
             return call
-        x = self._normal(x, axes, call.attrs.epsilon)
+        x = self._normal(x, axes, call.attrs.epsilon, long)
         return self._placed(x, gamma, beta, call.attrs)
 
-    def _normal(self, x: Any, axes: Sequence[int], epsilon: float) -> Any:
-        """``x`` with a mean of 0 and a variance of 1 along axes."""
+    def _normal(self, x: Any, axes: Sequence[int], epsilon: float, long: bool) -> Any:
+        """``x`` with a mean of 0 and a variance of 1 along axes.
+
+        Args:
+            long: whether its rows are, of which the variance is taken apart.
+        """
         emit, op = self.builder_.emit, relax.op
-        long = self._is_long(x, axes)
         variance = emit(op.variance(x, axes, keepdims=True)) if long else None
         x = emit(op.subtract(x, emit(op.mean(x, axes, keepdims=True))))
         if variance is None:
