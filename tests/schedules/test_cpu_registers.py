@@ -16,8 +16,8 @@ import tvm
 from tvm import te
 from tvm.target import Target
 
+from support import window_kernels
 from tvm_vision.schedules import cpu_schedules
-from tvm_vision.topi import nchwc
 
 # Lanes of a processor that has not more registers than it needs, and of one that has twice as many.
 PROCESSORS = {"haswell": 8, "skylake-avx512": 16}
@@ -29,20 +29,14 @@ LABEL = re.compile(r"^(\.L\w+):")
 
 
 def convolution(lanes: int, channels: int, size: int, kernel: tuple[int, int], stride: int) -> Any:
-    window = nchwc.SlidingWindow(kernel, (stride, stride), kernel[0] // 2, kernel[1] // 2, (1, 1))
-    out, blocks = (size - 1) // stride + 1, channels // lanes
-    x = te.placeholder((1, blocks, size, size, lanes), "float32", "x")
-    w = te.placeholder((blocks, blocks, *kernel, lanes, lanes), "float32", "w")
-    y = nchwc.convolution(x, w, window, (channels, out, out), 1)
-    return te.create_prim_func([x, w, y])
+    pads = (kernel[0] // 2, kernel[1] // 2)
+    return window_kernels.convolution(
+        (size, size), (channels, channels), kernel, stride, pads, lanes=lanes
+    )
 
 
 def depthwise(lanes: int, channels: int, size: int, kernel: tuple[int, int], stride: int) -> Any:
-    window = nchwc.SlidingWindow(kernel, (stride, stride), kernel[0] // 2, kernel[1] // 2, (1, 1))
-    out, blocks = (size - 1) // stride + 1, channels // lanes
-    x = te.placeholder((1, blocks, size, size, lanes), "float32", "x")
-    w = te.placeholder((blocks, *kernel, lanes), "float32", "w")
-    return te.create_prim_func([x, w, nchwc.depthwise(x, w, window, (out, out))])
+    return window_kernels.depthwise((size, size), channels, kernel, stride, lanes=lanes)
 
 
 def innermost_loops(code: str) -> Iterator[list[str]]:

@@ -12,6 +12,7 @@ import tvm
 from tvm import te, tirx, topi
 from tvm.target import Target
 
+from support import window_kernels
 from support.compiled import this_processor
 from tvm_vision.schedules import (
     NotThisKind,
@@ -37,37 +38,17 @@ Maker = Callable[[], Any]
 
 
 def convolution(
-    size: tuple[int, int], channels: tuple[int, int], kernel: tuple[int, int] = (1, 1),
-    stride: int = 1, pad: int = 0, dilation: int = 1, groups: int = 1, images: int = 1,
+    size: tuple[int, int], channels: tuple[int, int], kernel: tuple[int, int] = (1, 1), *,
+    pad: int = 0, **how: Any,
 ) -> Maker:  # fmt: skip
-    """In blocks, a bias and relu behind it. size: of the image. channels: in (of a group), out."""
-
-    def make() -> Any:
-        depth, out = channels
-        window = nchwc.SlidingWindow(kernel, (stride, stride), pad, pad, (dilation, dilation))
-        height, width = (
-            (extent + 2 * pad - (k - 1) * dilation - 1) // stride + 1
-            for extent, k in zip(size, kernel, strict=True)
-        )
-        parts = nchwc.blocks_of(depth, B)
-        x = te.placeholder((images, groups * parts, *size, B), "float32", "x")
-        w = te.placeholder((nchwc.blocks_of(out, B), parts, *kernel, B, B), "float32", "w")
-        y = nchwc.convolution(x, w, window, (depth, height, width), groups)
-        return te.create_prim_func([x, w, *_behind(y)])
-
-    return make
+    """With a bias and relu behind it."""
+    return lambda: window_kernels.convolution(
+        size, channels, kernel, pads=(pad, pad), lanes=B, behind=_behind, **how
+    )
 
 
 def depthwise(size: tuple[int, int], channels: int, k: int, stride: int) -> Maker:
-    def make() -> Any:
-        window = nchwc.SlidingWindow((k, k), (stride, stride), k // 2, k // 2, (1, 1))
-        out = [(extent - 1) // stride + 1 for extent in size]
-        blocks = nchwc.blocks_of(channels, B)
-        x = te.placeholder((1, blocks, *size, B), "float32", "x")
-        w = te.placeholder((blocks, k, k, B), "float32", "w")
-        return te.create_prim_func([x, w, *_behind(nchwc.depthwise(x, w, window, out))])
-
-    return make
+    return lambda: window_kernels.depthwise(size, channels, (k, k), stride, lanes=B, behind=_behind)
 
 
 def pool(size: tuple[int, int]) -> Maker:
