@@ -103,3 +103,23 @@ def run_on_cpu(module, *arrays):
         loaded = tvm.runtime.load_module(f"{folder}/module.so")
     result = relax.VirtualMachine(loaded, tvm.cpu())["main"](*map(tvm.runtime.tensor, arrays))
     return [part.numpy() for part in ([result] if hasattr(result, "numpy") else result)]
+
+
+def image(*shape):
+    """Numbers from 0 to 1, the same for a shape."""
+    return np.random.default_rng(RNG_SEED).random(shape, np.float32)
+
+
+def assert_equals_onnxruntime(model, *arrays, rtol=1e-4, atol=1e-5):
+    """Of a model imported and run on the CPU, inputs in order: results and what is said of them."""
+    from tvm_vision.evaluate import Reference
+    from tvm_vision.frontend.onnx.load import import_onnx
+
+    module, signature = import_onnx(model)
+    reference = Reference(model)
+    expected = reference.run(dict(zip(reference.inputs, arrays, strict=True)))
+    results = run_on_cpu(module, *arrays)
+    for spec, result in zip(signature.outputs, results, strict=True):
+        wanted = expected[spec.name]
+        assert result.shape == spec.shape == wanted.shape
+        np.testing.assert_allclose(result, wanted, rtol=rtol, atol=atol)
