@@ -25,7 +25,7 @@ from tvm_vision.vulkan.codegen.glsl.analysis import (
 )
 from tvm_vision.vulkan.codegen.glsl.emit import Slot
 from tvm_vision.vulkan.codegen.glsl.expressions import ExpressionPrinter
-from tvm_vision.vulkan.codegen.glsl.memory import Storage
+from tvm_vision.vulkan.codegen.glsl.storages import Storage
 from tvm_vision.vulkan.codegen.glsl.types import INT32, INT64, Type
 from tvm_vision.vulkan.codegen.glsl.vector import Code, Value, widths
 
