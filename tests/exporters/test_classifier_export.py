@@ -129,6 +129,18 @@ def test_weights_of_another_network(torch, network, own_module, change, message)
         find_network("own_net:make", own_module / "other.pth")
 
 
+@pytest.mark.parametrize("keep", [1000, -1])
+def test_weights_that_were_cut_off(torch, own_module, keep):
+    """PyTorch cannot read such a file, and has different words for it: anybody else can."""
+    from tvm_vision.exporters.classifier.find import find_network
+
+    path = own_module / "own.pth"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(InputError, match="downloaded whole") as caught:
+        find_network("own_net:make", weights=path)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_network_of_timm_brings_its_preparation(torch, network, monkeypatch):
     """With a timm of three lines: the real one is no dependency."""
     from tvm_vision.exporters.classifier.find import find_network

@@ -13,6 +13,7 @@ from ...error_lines import first_line
 from ...errors import InputError
 from ...file_kinds import CHECKPOINT, EMPTY, ZIP, need
 from ...package import Preprocessing
+from ..checkpoints import read_checkpoint
 
 # Where training scripts put the weights beside other things.
 WRAPPERS = ("state_dict", "model", "model_state_dict")
@@ -137,25 +138,8 @@ def _preparation(size: tuple[int, ...], crop: float, mean: Any, std: Any) -> Pre
 
 
 def _load(network: Any, path: Path) -> None:
-    import pickle
-
-    import torch
-
     need(path, "a PyTorch checkpoint", CHECKPOINT, ZIP, EMPTY)
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise InputError(f"'{path}' cannot be read ({error.strerror}): check the path") from None
-    except pickle.UnpicklingError:
-        raise InputError(
-            f"'{path}' holds Python objects beside tensors, and they are not loaded, because that "
-            "can run code: save the weights alone, torch.save(model.state_dict(), ...)"
-        ) from None
-    except Exception as error:  # an archive can be broken in every way
-        reason = str(error).partition(". ")[0] or type(error).__name__
-        raise InputError(
-            f"'{path}' is no PyTorch checkpoint, or is damaged ({reason}): copy or save it again"
-        ) from None
+    content = read_checkpoint(path)
     state = content if isinstance(content, dict) else {}
     for key in WRAPPERS:
         if isinstance(state.get(key), dict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy as np
 from ...errors import InputError
 from ...file_kinds import CHECKPOINT, EMPTY, ZIP, need
 from ...plain_files import open_plain
+from ..checkpoints import read_checkpoint
 from .config import YoeoConfig
 from .darknet import read_darknet, write_darknet
 from .parameters import PREFIX, State, check_state, config_anchors
@@ -93,27 +93,11 @@ def save_darknet_weights(model: Yoeo, path: PathLike, *, seen: int = 0) -> None:
 
 def _checkpoint(path: Path) -> State:
     try:
-        import torch
+        content = read_checkpoint(path)
     except ImportError:
         raise InputError(
             f"'{path}' is a PyTorch checkpoint, and PyTorch is not installed: "
             "pip install 'tvm_vision[export]', or give Darknet's .weights, which need none"
-        ) from None
-    import pickle
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError:
-        raise InputError(
-            f"'{path}' holds Python objects beside tensors, and they are not loaded, because that "
-            "can run code: save the weights alone, torch.save(model.state_dict(), ...)"
-        ) from None
-    except Exception as error:  # an archive can be broken in every way
-        reason = str(error).partition(". ")[0] or type(error).__name__
-        raise InputError(
-            f"'{path}' is no PyTorch checkpoint, or is damaged ({reason}): was it downloaded whole?"
         ) from None
     return _arrays(_named(content, path))
 
