@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 import numpy.typing as npt
@@ -12,7 +11,7 @@ from ..runtime.graph_executor import GraphExecutor
 from ..runtime.inputs import input_specs, numpy_dtype
 from .classifier.preprocess import as_input, write_input
 from .frames import Letterbox, Preprocessor, in_layout
-from .results import Timing, VisionResult
+from .results import VisionResult
 from .vision_model import Image, VisionModel
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -63,17 +62,9 @@ class FrameModel(VisionModel):
 
         Raises InputError for what is no image, and for outputs that make no sense.
         """
-        # All of it: the frame is prepared in memory that the next one overwrites.
-        with self._alone:
-            start = perf_counter()
-            _, letterbox = self.prepare(image_bgr)
-            prepared = perf_counter()
-            outputs = self.run_prepared()
-            done = perf_counter()
-        found = self.interpret(outputs, letterbox)
-        end = perf_counter()
-        timing = Timing(1e3 * (prepared - start), 1e3 * (done - prepared), 1e3 * (end - done))
-        return VisionResult(timing, **found)
+        return self._in_stages(
+            image_bgr, lambda image: self.prepare(image)[1], self.run_prepared, self.interpret
+        )
 
     def prepare(self, image_bgr: Image) -> tuple[npt.NDArray[Any], Letterbox]:
         """The network's input for a frame, in memory that the next frame overwrites, and where the

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..runtime.inputs import output_specs
 from ..runtime.loader import load
 from ..runtime.recovery import Losses, Recovery
 from .other_names import OF_MODELS
-from .results import VisionResult
+from .results import Timing, VisionResult
 from .values import real_outputs
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ Image = npt.NDArray[np.uint8]
 # A camera's usual frame; what the first call allocates and compiles is then in place.
 WARM_UP_SHAPE = (480, 640, 3)
 Model = TypeVar("Model", bound="VisionModel")
+# What the stages of a frame hand on.
+Prepared = TypeVar("Prepared")
+Ran = TypeVar("Ran")
 Source = str | os.PathLike[str] | int
 
 
@@ -103,6 +107,30 @@ class VisionModel:
     def __call__(self, image_bgr: Image) -> VisionResult:
         """The results for one frame, uint8 [height, width, 3] in BGR."""
         raise NotImplementedError
+
+    def _in_stages(
+        self,
+        image_bgr: Image,
+        prepare: Callable[[Image], Prepared],
+        run: Callable[[], Ran],
+        interpret: Callable[[Ran, Prepared], dict[str, Any]],
+    ) -> VisionResult:
+        """The result for one frame, with the time of each stage.
+
+        interpret: parts of the result by name, of what the network gave and what ``prepare`` did.
+        """
+        # Both: the frame is prepared in memory that the next one overwrites.
+        with self._alone:
+            start = perf_counter()
+            prepared = prepare(image_bgr)
+            ready = perf_counter()
+            outputs = run()
+            done = perf_counter()
+        found = interpret(outputs, prepared)
+        end = perf_counter()
+        return VisionResult(
+            Timing(1e3 * (ready - start), 1e3 * (done - ready), 1e3 * (end - done)), **found
+        )
 
     def stream(self, *sources: Source | Sequence[Source]) -> Iterator[tuple[Frame, VisionResult]]:
         """Each frame of some sources with its result, one after the other, read when asked for.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 
 from ...errors import InputError
 from ...runtime.graph_executor import GraphExecutor
-from ..results import Timing, VisionResult
+from ..results import VisionResult
 from ..vision_model import Image, VisionModel
 from .network import Classifier
 
@@ -34,13 +33,10 @@ class ImageClassifier(VisionModel):
 
     def __call__(self, image_bgr: Image) -> VisionResult:
         """The likeliest classes of one frame, uint8 [height, width, 3] in BGR."""
-        with self._alone:
-            start = perf_counter()
-            self._classifier.set_images([image_bgr])
-            prepared = perf_counter()
-            row = self._classifier.run()[0]
-            done = perf_counter()
-        classification = self._classifier.classes(row, self._top)
-        end = perf_counter()
-        timing = Timing(1e3 * (prepared - start), 1e3 * (done - prepared), 1e3 * (end - done))
-        return VisionResult(timing, classification=classification)
+        classifier = self._classifier
+        return self._in_stages(
+            image_bgr,
+            lambda image: classifier.set_images([image]),
+            lambda: classifier.run()[0],
+            lambda row, _: {"classification": classifier.classes(row, self._top)},
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ...runtime.inputs import input_specs
 from ...tvm_compat.ffi import tvm_ffi
 from ..class_options import Given
 from ..frames import CameraFrames, Letterbox, Preprocessor
-from ..results import Timing, VisionResult
+from ..results import VisionResult
 from ..thresholds import Thresholds, UsualThresholds
 from ..vision_model import WARM_UP_SHAPE, Image, VisionModel
 from .postprocess import decoded_rows, find_detections, find_mask, group_numbers, head_rows
@@ -97,17 +96,7 @@ class YoeoDetector(Thresholds, VisionModel):
 
         Raises InputError for what is no image, and for outputs that are NaN.
         """
-        # All of it: the frame is prepared in memory that the next one overwrites.
-        with self._alone:
-            start = perf_counter()
-            letterbox = self._preprocessor(image_bgr)
-            prepared = perf_counter()
-            outputs = self.run_prepared()
-            done = perf_counter()
-        found = self.interpret(outputs, letterbox)
-        end = perf_counter()
-        timing = Timing(1e3 * (prepared - start), 1e3 * (done - prepared), 1e3 * (end - done))
-        return VisionResult(timing, **found)
+        return self._in_stages(image_bgr, self._preprocessor, self.run_prepared, self.interpret)
 
     def warm_up(self) -> None:
         height, width = self.frame_size or WARM_UP_SHAPE[:2]
