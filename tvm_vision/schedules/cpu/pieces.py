@@ -63,7 +63,7 @@ class Pieces:
 
 def pieces_of(function: Any) -> Pieces:
     """The pieces of a function that chooses by the column. Raises NotWritten for others."""
-    return _parsed(function)[1]
+    return _parsed(function)[2]
 
 
 def candidates(pieces: Pieces, _processor: Processor) -> list[PieceLoop]:
@@ -79,19 +79,19 @@ def write_pieces(function: Any, processor: Processor, how: PieceLoop | None = No
 
     Raises NotWritten for other functions.
     """
-    stage, found = _parsed(function)
+    stage, columns, found = _parsed(function)
     how = how or candidates(found, processor)[0]
     lanes = how.vectors * processor.lanes
 
     def row(index: Any) -> Any:
         at = make.place(index, stage.shape[:-1])
-        return make.sequence([_piece(stage, at, low, high, lanes) for low, high in found.pieces])
+        return make.sequence([_piece(stage, column, at, lanes) for column in columns])
 
     kind = Kind.PARALLEL if how.parallel else Kind.SERIAL
     return make.written(function, make.loop("row", found.rows, row, kind))
 
 
-def _parsed(function: Any) -> tuple[Stage, Pieces]:
+def _parsed(function: Any) -> tuple[Stage, list[_Column], Pieces]:
     stages = make.stages_of(function)
     stage = stages[0]
     kinds = {axis.iter_type for axis in stage.block.iter_vars}
@@ -105,10 +105,10 @@ def _parsed(function: Any) -> tuple[Stage, Pieces]:
         raise NotWritten("a choice that changes at some columns is needed")
     bounds = [0, *sorted(places), columns]
     pieces = tuple(itertools.pairwise(bounds))
-    first = [make.integer(0)] * (len(stage.shape) - 1)
-    if not any(_Column.of(stage, first, *piece).in_vectors for piece in pieces):
+    found = [_Column.of(stage, *piece) for piece in pieces]
+    if not any(column.in_vectors for column in found):
         raise NotWritten("columns that vectors may hold are needed")
-    return stage, Pieces(math.prod(stage.shape[:-1]), pieces)
+    return stage, found, Pieces(math.prod(stage.shape[:-1]), pieces)
 
 
 def _changes(stage: Stage) -> set[int]:
@@ -131,19 +131,22 @@ def _changes(stage: Stage) -> set[int]:
 
 @dataclass(frozen=True)
 class _Column:
-    """What a piece stores for its column number ``within``, simplified for those of the piece."""
+    """What a piece from ``low`` to before ``high`` stores for its column number ``within``,
+    simplified for those of the piece, in whichever row."""
 
     value: Any
     within: Any
+    low: int
+    high: int
 
     @classmethod
-    def of(cls, stage: Stage, at: Sequence[Any], low: int, high: int) -> _Column:
-        """Of the columns from ``low`` to before ``high`` of the row at ``at``."""
+    def of(cls, stage: Stage, low: int, high: int) -> _Column:
+        """The row is that of the stage's own axes."""
         within = tirx.Var("column", make.INDEX)
         analyzer = sym.Analyzer()
         analyzer.bind(within, ir.Range(0, high - low))
-        axes = dict(zip(stage.axes, [*at, within + low], strict=True))
-        return cls(analyzer.simplify(make.substituted(stage.value, axes)), within)
+        value = make.substituted(stage.value, {stage.axes[-1]: within + low})
+        return cls(analyzer.simplify(value), within, low, high)
 
     @property
     def in_vectors(self) -> bool:
@@ -152,14 +155,15 @@ class _Column:
         return in_vectors(tirx.BufferStore(place, self.value, [0]), self.within)
 
 
-def _piece(stage: Stage, at: Sequence[Any], low: int, high: int, lanes: int) -> Any:
-    """The columns of a piece: vectors, of which the last begins earlier; numbers where vectors
-    would be wrong."""
-    column, count = _Column.of(stage, at, low, high), high - low
+def _piece(stage: Stage, column: _Column, at: Sequence[Any], lanes: int) -> Any:
+    """The columns of a piece of the row at ``at``: vectors, of which the last begins earlier;
+    numbers where vectors would be wrong."""
+    count = column.high - column.low
+    row = dict(zip(stage.axes[:-1], at, strict=True))
 
     def one(place: Any) -> Any:
-        value = make.substituted(column.value, {column.within: place})
-        return tirx.BufferStore(stage.buffer, value, [*at, place + low])
+        value = make.substituted(column.value, {**row, column.within: place})
+        return tirx.BufferStore(stage.buffer, value, [*at, place + column.low])
 
     if not column.in_vectors:
         return make.loop("column", count, one)
