@@ -290,6 +290,21 @@ def test_what_needs_a_row_to_be_there():
     assert_rules_right(taken(nodes, outputs), feeds(least=1))
 
 
+def test_places_found_twice_are_as_many():
+    """Though of some a row alone is read: what is read behind suppression counts for that alone."""
+    nodes = [
+        node("NonZero", ["m"], ["a"], "first"),
+        node("NonZero", ["m"], ["b"], "again"),
+        node("Slice", ["a", "zero", "one", "zero"], ["rows"], "rows"),
+        node("Slice", ["b", "one", "two", "zero"], ["columns"], "columns"),
+        node("Add", ["rows", "columns"], ["y"], "sum"),
+    ]
+    weights = {"zero": np.array([0]), "one": np.array([1]), "two": np.array([2])}
+    model = model_of(nodes, [("m", "f4", (3, 4))], [("y", "i8", (1, "n"))], weights)
+    image = np.array([[0, 1, 0, 0], [2, 0, 0, 3], [0, 0, 0, 0]], np.float32)
+    assert_rules_right(model, [{"m": image}, {"m": 0 * image}])
+
+
 def test_an_older_operator_set_has_axes_as_attributes():
     nodes = [
         node("Unsqueeze", ["r"], ["a"], axes=[1]),

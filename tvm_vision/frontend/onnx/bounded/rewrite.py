@@ -15,14 +15,13 @@ from ..fold import RANDOM
 from ..graph import Unsupported, fixed_values, readers_of
 from .along import ALONG
 from .choices import choice, needed_by
-from .first_rows import first_rows
 from .graph import REMEDY, BoundedGraph
 from .integers import followed
 from .masks import counted_mask
 from .rowwise import ROWWISE
 from .rules import Results, Rule
 from .shapes import SHAPES
-from .sources import SOURCES
+from .sources import SOURCES, SUPPRESSION, rows_wanted
 
 # Of a value that has rows whose number depends on the data.
 RULES: dict[str, Rule] = {**ROWWISE, **ALONG, **SHAPES, **SOURCES}
@@ -125,7 +124,7 @@ def _key(node: onnx.NodeProto, graph: BoundedGraph) -> Any:
         return node.name
     attributes = sorted(entry.SerializeToString() for entry in node.attribute)
     left_out = tuple(bool(name) for name in node.output)
-    read = first_rows(node.output[0], graph) if node.op_type in SOURCES else None
+    read = rows_wanted(node, graph) if node.op_type == SUPPRESSION else None
     return node.domain, node.op_type, tuple(graph.inputs(node)), tuple(attributes), left_out, read
 
 

@@ -16,6 +16,7 @@ from .graph import REMEDY, BoundedGraph
 from .masks import is_true, real_and_true
 from .rules import Results, Rule, given
 
+SUPPRESSION = "NonMaxSuppression"
 # No float32 is less, but for the infinite one.
 _LEAST = np.array(np.finfo(np.float32).min)
 _INT32 = np.iinfo(np.int32)
@@ -67,8 +68,8 @@ def suppression(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     size = min(graph.shape(boxes)[1], count)
     boxes, scores = graph.part(boxes, 1, 0, size), graph.part(scores, 2, 0, size)
     groups = images * classes
-    read = first_rows(node.output[0], graph) if groups == 1 else None
-    if read:  # of several classes the rows of one follow those of another
+    read = rows_wanted(node, graph)
+    if read:
         limit = graph.smaller(limit, Extent(read))
     most = min(size, graph.ranges.most(limit))
     if groups * most > MOST_ROWS:
@@ -98,6 +99,14 @@ def suppression(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
         "Suppression", boxes, scores, limits, thresholds, types=types, most=most
     )
     return [_selected(graph, kept, counts, classes, [real] if groups == 1 else [])]
+
+
+def rows_wanted(node: onnx.NodeProto, graph: BoundedGraph) -> int | None:
+    """How many of a suppression's rows need to be found, by which it differs from others; None
+    where all do."""
+    images, classes, _ = graph.shape(graph.tensor(graph.inputs(node)[1]))
+    # Of several classes the rows of one follow those of another.
+    return first_rows(node.output[0], graph) if images * classes == 1 else None
 
 
 def _limit(node: onnx.NodeProto, graph: BoundedGraph) -> Extent:
@@ -166,6 +175,6 @@ def _selected(
 
 SOURCES: dict[str, Rule] = {
     "Compress": compress,
-    "NonMaxSuppression": suppression,
+    SUPPRESSION: suppression,
     "NonZero": non_zero,
 }
