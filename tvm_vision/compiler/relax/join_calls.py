@@ -18,6 +18,7 @@ from .kernel_calls import (
     patterns_of,
 )
 from .node_names import Nodes, node_of
+from .rewriting import rebind
 
 # Calls and what they are bound to, in order.
 Group = list[tuple[Any, relax.Call]]
@@ -139,18 +140,16 @@ def _joined(
 class _Joiner(PyExprMutator):
     def joined(self, main: relax.Function, groups: list[Group], name: str) -> relax.Function:
         self._name = name
-        self._ends = {group[-1][0]: group for group in groups}
+        self._ends = {group[-1][0]: (number, group) for number, group in enumerate(groups)}
         self._inside = {var for group in groups for var, _ in group[:-1]}
         return self.visit_expr(main)
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         var = binding.var
         if var in self._ends:
-            call = self._call(self._ends[var])
-            inside = isinstance(var, relax.DataflowVar)
-            emit = self.builder_.emit if inside else self.builder_.emit_output
+            number, group = self._ends[var]
             # Of a name of its own: several calls may be named after one node.
-            self.set_var_remap(var, emit(call, f"{self._name}_{list(self._ends).index(var)}"))
+            rebind(self, var, self._call(group), f"{self._name}_{number}")
         elif var not in self._inside:
             super().visit_var_binding_(binding)
 

@@ -107,11 +107,12 @@ def calls_any(mod: tvm.IRModule, operators: Collection[str]) -> bool:
     return any(operator_of(value) in operators for _, value in bindings_of(mod["main"]))
 
 
-def rebind(mutator: Any, var: relax.Var, expr: Any) -> None:
-    """Bind ``expr`` in the place of ``var``, by its name; an output of its block stays one."""
+def rebind(mutator: Any, var: relax.Var, expr: Any, name: str = "") -> None:
+    """Bind ``expr`` in the place of ``var``, by its name where no other is given; an output of its
+    block stays one."""
     inside = isinstance(var, relax.DataflowVar)
     emit = mutator.builder_.emit if inside else mutator.builder_.emit_output
-    mutator.set_var_remap(var, emit(expr, str(var.name)))
+    mutator.set_var_remap(var, emit(expr, name or str(var.name)))
 
 
 def bind(mutator: Any, var: relax.Var, value: Any) -> None:
