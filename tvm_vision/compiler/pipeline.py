@@ -55,6 +55,7 @@ from .relax.fold_constants import fold_constants, fold_moves
 from .relax.fold_scale_axis import fold_scales
 from .relax.fold_transposes import fold_transposes
 from .relax.fusion import fuse
+from .relax.group_norms import group_norms
 from .relax.items_of_tuples import items_of_tuples
 from .relax.join_moves import join_moves
 from .relax.join_products import join_products
@@ -84,7 +85,7 @@ from .relax.top_k import top_k_of_rows
 from .relax.transposed_convolutions import transposed_convolutions
 from .relax.volumes_as_images import volumes_as_images
 from .relax.weights_by_window import weights_by_window
-from .relax.whole_rows import join_rows
+from .relax.whole_rows import Rows, join_rows
 from .relax.widen_fp16 import computes_in_fp16, widen_fp16
 from .relax.windows_as_rows import windows_as_rows
 from .relax.winograd import winograd
@@ -239,8 +240,11 @@ def _legalize_int8(network: Compilation) -> None:
 
 
 def _norms_in_steps(network: Compilation) -> None:
-    groups = network.limits.device.enough.groups
-    network.module = norms_in_steps(network.module, groups if network.on_gpu else None)
+    if network.on_gpu:
+        groups = network.limits.device.enough.groups
+        network.module = norms_in_steps(network.module, groups, _is_joined(network))
+    else:
+        network.module = norms_in_steps(network.module, None)
 
 
 def _sums_in_steps(network: Compilation) -> None:
@@ -298,13 +302,18 @@ def _keep_concats_apart(network: Compilation) -> None:
     network.module = keep_apart(network.module)
 
 
+def _is_joined(network: Compilation) -> Callable[[Rows], bool]:
+    """Whether all that is made of some rows becomes one kernel for a GPU."""
+    return lambda rows: reduction.worth_joining(
+        rows.count, rows.terms, rows.stretch, network.limits
+    )
+
+
 def _join_rows(network: Compilation) -> None:
     network.module, network.joined = join_rows(
         network.module,
         network.limits.tensors,
-        worth=lambda rows: reduction.worth_joining(
-            rows.count, rows.terms, rows.together, network.limits
-        ),
+        worth=_is_joined(network),
         fits=lambda function: reduction.fits(function, network.limits),
     )
 
@@ -439,6 +448,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("pools_in_steps", RELAX, _relax_on(pools_in_steps), 3),
     Phase("sink_resizes", RELAX, _relax_on(sink_resizes), 3, lambda n: n.options.sink_resizes),
     Phase("norms_of_images", RELAX, _relax_on(norms_of_images), 3, lambda n: n.on_gpu),
+    Phase("group_norms", RELAX, _relax_on(group_norms), 3, lambda n: n.on_gpu),
     Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),
     Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),

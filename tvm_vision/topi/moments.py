@@ -7,6 +7,7 @@ the difference of large numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,23 +18,26 @@ def moments_of_parts(x: Any) -> Any:
     """Mean and variance of each part, by one kernel, in the type of ``x``.
 
     Args:
-        x: (before, parts, terms, after); rows lie along parts and terms.
+        x: (before, parts, terms, after), or (before, parts, terms, after, again); rows lie along
+            parts, terms and again.
 
     Returns:
         (before, parts, after, 2): means first.
     """
-    before, parts, terms, after = map(int, x.shape)
-    shape, count = (before, parts, after), tirx.const(terms, x.dtype)
+    before, parts, terms, after, *again = map(int, x.shape)
+    shape, count = (before, parts, after), tirx.const(terms * math.prod(again), x.dtype)
 
     def mean(of: Any, name: str) -> Any:
-        term = te.reduce_axis((0, terms), "term")
-        added = te.compute(shape, lambda b, p, a: te.sum(of(b, p, term, a), term), name)
+        axes = [te.reduce_axis((0, terms), "term")]
+        axes += [te.reduce_axis((0, many), "again") for many in again]
+        term, *rest = axes
+        added = te.compute(shape, lambda b, p, a: te.sum(of(b, p, term, a, *rest), axes), name)
         return te.compute(shape, lambda *at: added(*at) / count, f"{name}_mean")
 
     means = mean(x, "terms")
 
-    def square(b: Any, p: Any, term: Any, a: Any) -> Any:
-        return topi.power(x(b, p, term, a) - means(b, p, a), 2)
+    def square(b: Any, p: Any, term: Any, a: Any, *rest: Any) -> Any:
+        return topi.power(x(b, p, term, a, *rest) - means(b, p, a), 2)
 
     variances = mean(square, "squares")
     return te.compute(

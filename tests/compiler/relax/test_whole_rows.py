@@ -155,11 +155,11 @@ def test_few_long_rows_have_a_kernel_for_their_results() -> None:
     """A channel of 512x512 pixels is written by as many threads as there can be, not by those of
     one workgroup; and channels that lie side by side by workgroups that read several."""
     limits = TargetLimits.of(FIXED)
-    assert reduction.worth_joining(1, 4096, True, limits)
-    assert reduction.worth_joining(4096, 768, True, limits)
-    assert not reduction.worth_joining(8, 512 * 512, True, limits)
-    assert not reduction.worth_joining(32, 4096, False, limits)
-    assert reduction.worth_joining(4096, 4096, False, limits)
+    assert reduction.worth_joining(1, 4096, 4096, limits)
+    assert reduction.worth_joining(4096, 768, 768, limits)
+    assert not reduction.worth_joining(8, 512 * 512, 512, limits)
+    assert not reduction.worth_joining(32, 4096, 1, limits)
+    assert reduction.worth_joining(4096, 4096, 1, limits)
 
 
 @pytest.mark.parametrize("activation", ["Relu", "HardSwish"])

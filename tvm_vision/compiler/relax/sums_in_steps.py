@@ -64,18 +64,20 @@ class _Row:
 
     Attributes:
         shape: of the tensor.
-        first, last: the axes that the row begins and ends with.
+        first, last: the axes that the row begins and ends with, of those that are cut.
         parts: of one size.
+        again: from which axis on it goes along all others, too; behind the last where it does not.
     """
 
     shape: tuple[int, ...]
     first: int
     last: int
     parts: int
+    again: int
 
     @property
     def terms(self) -> int:
-        """Of the row."""
+        """Of the axes that are cut."""
         return math.prod(self.shape[self.first : self.last + 1])
 
     def parted(self, emit: Any, x: Any) -> Any:
@@ -88,9 +90,12 @@ class _Row:
         )
 
     def flat(self, emit: Any, x: Any) -> Any:
-        """``x`` as (before, parts, terms of a part, after)."""
-        before, after = math.prod(self.shape[: self.first]), math.prod(self.shape[self.last + 1 :])
-        return emit(relax.op.reshape(x, [before, self.parts, self.terms // self.parts, after]))
+        """``x`` as (before, parts, terms of a part, after), with another axis of what the row goes
+        along behind those."""
+        before, kept = self.shape[: self.first], self.shape[self.last + 1 : self.again]
+        flat = [math.prod(before), self.parts, self.terms // self.parts, math.prod(kept)]
+        flat += [math.prod(self.shape[self.again :])] if self.again < len(self.shape) else []
+        return emit(relax.op.reshape(x, flat))
 
 
 @relax.expr_functor.mutator
@@ -178,8 +183,9 @@ class _LongSums(relax.PyExprMutator):
 
     def _key(self, call: Any) -> tuple[Any, _Row] | None:
         """What a mean or variance goes along; None where that is no long row."""
-        row = _row_along(call.args[0], call.attrs.axis, _varies_long(self._groups))
-        return None if row is None else (call.args[0], row)
+        x, axes, is_long = call.args[0], call.attrs.axis, _varies_long(self._groups)
+        row = _row_along(x, axes, is_long) or _row_of_group(x, axes, is_long)
+        return None if row is None else (x, row)
 
 
 def varies_in_steps(x: Any, axes: Iterable[Any], groups: int) -> bool:
@@ -188,7 +194,8 @@ def varies_in_steps(x: Any, axes: Iterable[Any], groups: int) -> bool:
     Args:
         groups: workgroups of sums that occupy the device.
     """
-    return _row_along(x, axes, _varies_long(groups)) is not None
+    is_long, axes = _varies_long(groups), list(axes)
+    return (_row_along(x, axes, is_long) or _row_of_group(x, axes, is_long)) is not None
 
 
 def _is_long(rows: int, terms: int) -> bool:
@@ -213,12 +220,11 @@ def _row_along(
         is_long: whether so many rows of so many terms are worth two steps.
     """
     shape = fixed_shape(x)
-    if shape is None:
+    gone = _summed(shape, axes)
+    if shape is None or not gone:
         return None
-    places = range(len(shape)) if axes is None else [int(axis) % len(shape) for axis in axes]
-    gone = sorted({axis for axis in places if shape[axis] > 1})
     terms = math.prod(shape[axis] for axis in gone)
-    if not gone or math.prod(shape[gone[0] : gone[-1] + 1]) != terms:
+    if math.prod(shape[gone[0] : gone[-1] + 1]) != terms:
         return None
     before, after = math.prod(shape[: gone[0]]), math.prod(shape[gone[-1] + 1 :])
     groups = before * -(-after // LINE) if after > 1 else before
@@ -226,5 +232,37 @@ def _row_along(
     lines = after > 1 and groups <= MOST_LINES
     if not few and not (lines and terms * min(after, LINE) >= LEAST_IN_LINES):
         return None
-    parts = max(n for n in range(1, MOST_PARTS // groups + 1) if terms % n == 0)
-    return _Row(shape, gone[0], gone[-1], parts) if parts > 1 else None
+    return _cut(shape, gone[0], gone[-1], len(shape), groups)
+
+
+def _row_of_group(
+    x: Any, axes: Iterable[Any] | None, is_long: Callable[[int, int], bool]
+) -> _Row | None:
+    """The long rows of a tensor along axes that lie around others, and of which the last is the
+    tensor's: groups of channels that come last. None for other axes, and for short rows."""
+    shape = fixed_shape(x)
+    gone = _summed(shape, axes)
+    if shape is None or not gone:
+        return None
+    kept = [axis for axis in range(gone[0], len(shape)) if shape[axis] > 1 and axis not in gone]
+    if not kept or max(kept) > gone[-1] or set(gone).intersection(range(kept[0], kept[-1])):
+        return None
+    terms = math.prod(shape[axis] for axis in gone)
+    rows = math.prod(shape) // terms
+    last = max(axis for axis in gone if axis < kept[0])
+    return _cut(shape, gone[0], last, kept[-1] + 1, rows) if is_long(rows, terms) else None
+
+
+def _summed(shape: tuple[int, ...] | None, axes: Iterable[Any] | None) -> list[int]:
+    """Those of axes that are more than one element, in order; None stands for all of a shape."""
+    if shape is None:
+        return []
+    places = range(len(shape)) if axes is None else [int(axis) % len(shape) for axis in axes]
+    return sorted({axis for axis in places if shape[axis] > 1})
+
+
+def _cut(shape: tuple[int, ...], first: int, last: int, again: int, groups: int) -> _Row | None:
+    """A row in as many parts as there may be beside those of ``groups`` in all; None for one."""
+    terms = math.prod(shape[first : last + 1])
+    parts = max(n for n in range(1, max(1, MOST_PARTS // groups) + 1) if terms % n == 0)
+    return _Row(shape, first, last, parts, again) if parts > 1 else None

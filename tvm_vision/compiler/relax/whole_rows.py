@@ -50,10 +50,14 @@ class Rows:
         return math.prod(self.of_sum)
 
     @property
-    def together(self) -> bool:
-        """Whether the elements of a row lie one behind the other."""
-        added = [one < many for one, many in zip(self.of_sum, self.whole, strict=True) if many > 1]
-        return added == sorted(added)
+    def stretch(self) -> int:
+        """Elements of a row that lie one behind the other, before one of another row."""
+        found = 1
+        for one, many in zip(reversed(self.of_sum), reversed(self.whole), strict=True):
+            if one == many > 1:
+                break
+            found *= many
+        return found
 
 
 def join_rows(

@@ -130,16 +130,16 @@ def fits(function: Any, limits: TargetLimits) -> bool:
     return True
 
 
-def worth_joining(rows: int, terms: int, together: bool, limits: TargetLimits) -> bool:
+def worth_joining(rows: int, terms: int, stretch: int, limits: TargetLimits) -> bool:
     """Whether all that is made of rows is one kernel sooner than several: there are as many
     workgroups as a device has room for, or each thread has few terms of a row.
 
     Args:
-        together: whether the terms of a row lie one behind the other. Where they do not, a
-            workgroup takes neighbours of several rows, and each row has few of its threads.
+        stretch: terms of a row that lie one behind the other. Where that is one alone, a workgroup
+            takes neighbours of several rows, and each row has few of its threads.
     """
     threads = min(MOST_OF_FEW, limits.threads)
-    neighbours = 1 if together else LINES[-1]
+    neighbours = 1 if stretch > 1 else LINES[-1]
     groups, most = rows // neighbours, MOST_AGAIN * threads // neighbours
     return groups >= limits.device.enough.groups or terms <= most
 
