@@ -22,6 +22,12 @@ pytestmark = pytest.mark.usefixtures("device_info")
 
 OP, NN = relax.op, relax.op.nn
 
+
+def times_place(x: Any, axis: int) -> Any:
+    """One kernel, which goes through each row again for results that are as long."""
+    return OP.multiply(x, OP.astype(OP.argmax(x, axis, keepdims=True), "float32"))
+
+
 # name: (operator, numpy's, shape, kind)
 CASES: dict[str, tuple[Any, Any, tuple[int, ...], str]] = {
     "global pool": (
@@ -47,6 +53,14 @@ CASES: dict[str, tuple[Any, Any, tuple[int, ...], str]] = {
     ),
     "arg max of pixels": (
         lambda x: OP.argmax(x, 1), lambda x: x.argmax(1), (1, 3, 20, 22), "window",
+    ),
+    "values times the arg max of classes": (
+        lambda x: times_place(x, 1), lambda x: x * x.argmax(1, keepdims=True), (2, 300),
+        "reduction",
+    ),
+    "values times the arg max of pixels": (
+        lambda x: times_place(x, 1), lambda x: x * x.argmax(1, keepdims=True), (1, 6, 9, 11),
+        "reduction",
     ),
     "softmax of classes": (
         lambda x: NN.softmax(x, 1), lambda x: softmax(x, 1), (2, 1000), "reduction",

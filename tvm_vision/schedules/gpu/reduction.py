@@ -330,7 +330,7 @@ def _row_a_thread(schedule: Schedule, sums: list[Any], output: Any, limits: Targ
     schedule.bind(group, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
     for block in reversed(sums):
-        schedule.set_scope(block, 0, "local")
+        _keep_in(schedule, block, "local")
         schedule.compute_at(block, thread, preserve_unit_loops=True)
 
 
@@ -388,10 +388,15 @@ def _try_to_share(trial: Schedule, name: str) -> None:
     trial.rfactor(loops[kinds.rindex("R")], 0)
 
 
+def _keep_in(schedule: Schedule, block: Any, scope: str) -> None:
+    """All that a sum comes to: arg max has values beside its places."""
+    for number in range(len(schedule.get(block).writes)):
+        schedule.set_scope(block, number, scope)
+
+
 def _share(schedule: Schedule, block: Any, group: Any, shape: RowShape) -> None:
     """Spreads the rows of a sum, and the terms of each, over the threads."""
-    for number in range(len(schedule.get(block).writes)):
-        schedule.set_scope(block, number, "shared")
+    _keep_in(schedule, block, "shared")
     schedule.compute_at(block, group, preserve_unit_loops=True)
     kinds = kinds_of(schedule, block)
     loops = schedule.get_loops(block)[-len(kinds) :]
