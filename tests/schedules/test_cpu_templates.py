@@ -179,6 +179,30 @@ def pooled(
     return make
 
 
+def chosen_by_truths(x: list[Any], y: Any) -> Any:
+    """Results or their negatives, by a truth that is made of another one."""
+    limit = te.placeholder(y.shape, "float32", "limit")
+    large = te.compute(y.shape, lambda *at: y(*at) > 0.25, "large")
+    both = te.compute(y.shape, lambda *at: tirx.all(large(*at), limit(*at) < 0.5), "both")
+    either = te.compute(y.shape, lambda *at: tirx.any(both(*at), limit(*at) < -0.5), "either")
+    chosen = te.compute(y.shape, lambda *at: tirx.Select(either(*at), y(*at), -y(*at)), "chosen")
+    return te.create_prim_func([*x, limit, chosen])
+
+
+def pooled_and_chosen() -> Any:
+    x = te.placeholder(sizes(2, 3, 13, 37), "float32", "x")
+    one = sizes(1, 1)
+    return chosen_by_truths([x], topi.nn.pool2d(x, sizes(3, 3), one, one, sizes(1, 1, 1, 1), "max"))
+
+
+def product_and_chosen() -> Any:
+    a = te.placeholder((3, 15, 70), "float32", "a")
+    b = te.placeholder((3, 70, 33), "float32", "b")
+    k = te.reduce_axis((0, 70), "k")
+    y = te.compute((3, 15, 33), lambda i, m, n: te.sum(a(i, m, k) * b(i, k, n), axis=k), "y")
+    return chosen_by_truths([a, b], y)
+
+
 def padded_by_one() -> Any:
     """Padding by what a maximum would see."""
     x = te.placeholder(sizes(2, 3, 9, 21), "float32", "x")
@@ -264,6 +288,7 @@ CASES: dict[str, tuple[str, Maker]] = {
     "product by one of a batch": ("cpu_product", product((3,), 20, 33, 24, right=(1,))),
     "product without a batch": ("cpu_product", product((), 130, 64, 77)),
     "product of one term": ("cpu_product", product((2,), 9, 1, 19)),
+    "product, chosen by truths": ("cpu_product", product_and_chosen),
     "softmax": ("cpu_rows", rows((2, 3, 49), topi.nn.softmax)),
     "softmax of whole vectors": ("cpu_rows", rows((70, 64), topi.nn.softmax)),
     "softmax of a row": ("cpu_rows", rows((1, 1000), topi.nn.softmax)),
@@ -295,6 +320,7 @@ CASES: dict[str, tuple[str, Maker]] = {
         pooled((2, 9, 11, 19), (3, 3), 2, (1, 1, 1, 1), channels_last=True),
     ),
     "average pool in order": ("cpu_pool", pooled((2, 3, 13, 37), (3, 3), 2, (1, 0, 1, 2), "avg")),
+    "pool, chosen by truths": ("cpu_pool", pooled_and_chosen),
     "pool of one result": ("cpu_nest", pooled((2, 3, 7, 7), (7, 7), 1, (0, 0, 0, 0))),
     "pool that sees its edges": ("cpu_nest", padded_by_one),
     "transposed": ("cpu_transpose", permuted((70, 53), (1, 0))),
@@ -356,9 +382,10 @@ def check(function: Any, template: str, tried: Sequence[ScheduleConfig]) -> None
     "name",
     ["1x1", "groups", "depthwise, half", "gather", "product", "attention's", "product of few rows",
      "product of few columns", "product by one matrix", "product by one of a batch",
-     "product without a batch", "product of one term", "softmax", "softmax of whole vectors",
-     "softmax of a row", "layer normalization", "mean", "largest", "joined rows",
-     "joined channels", "padded", "mirrored", "nearest inside", "every second from a place",
+     "product without a batch", "product of one term", "product, chosen by truths",
+     "softmax", "softmax of whole vectors", "softmax of a row", "layer normalization", "mean",
+     "largest", "joined rows", "joined channels", "padded", "mirrored", "nearest inside",
+     "every second from a place",
      *(name for name, (template, _) in CASES.items() if template in ("cpu_transpose", "cpu_pool"))],
 )  # fmt: skip
 def test_some_candidates_are_right(name: str) -> None:

@@ -15,6 +15,10 @@ from .loops import Kind, Stage
 Point = Callable[[Any, Any], Sequence[Any]]
 Value = Callable[[Any, Any], Any]
 
+# What truths are kept in: of a vector of ``bool`` that is stored and loaded as a whole TVM makes
+# bytes, which LLVM does not combine with the bits that comparisons give.
+_TRUTH = "int8"
+
 
 class RegisterTile:
     """Writes the statements for ``rows`` × ``lanes`` results of a function.
@@ -60,7 +64,10 @@ class RegisterTile:
             if any(stage.buffer.same_as(param) for param in self._params):
                 statements.append(self.each(self._result(stage, value, point)))
             elif stage is not self._stages[0]:
-                buffer = self.buffer("kept", str(stage.buffer.ty.dtype))
+                dtype = str(stage.buffer.ty.dtype)
+                if dtype == "bool":
+                    dtype, value = _TRUTH, _in_a_byte(value)
+                buffer = self.buffer("kept", dtype)
                 statements += [tirx.AllocBuffer(buffer), self.store(buffer, value)]
                 kept[stage.buffer] = buffer
         return statements
@@ -93,3 +100,7 @@ class RegisterTile:
             return make.substituted(stage.value, axes, load)
 
         return value
+
+
+def _in_a_byte(value: Value) -> Value:
+    return lambda j, lane: prim.Cast(_TRUTH, value(j, lane))
