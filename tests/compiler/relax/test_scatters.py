@@ -120,6 +120,29 @@ def test_any_scatter(seed: int, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize("reduction", ["none", "mul"])
+def test_elements_of_a_part_of_the_rows(
+    reduction: str, fixed: bool, axis: int, target: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As any others, without TVM's kernel, of which one thread writes all."""
+    random = np.random.default_rng(axis)
+    shape, part = [5, 16, 7], [3, 12, 4]
+    indices = along(random, part, axis, repeated=reduction != "none")
+    indices = indices - np.where(random.random(indices.shape) < 0.3, shape[axis], 0)
+    data, updates = (random.standard_normal(s).astype("float32") for s in (shape, indices.shape))
+    model = model_of(
+        "ScatterElements", data, indices, updates, fixed=fixed, axis=axis, reduction=reduction
+    )
+    inputs = given_to(model, data, indices, updates)
+    names, found = kernels_and_result(model, target, **inputs)
+    np.testing.assert_allclose(found, Reference(model).run(inputs)["y"], rtol=1e-5, atol=1e-6)
+    assert "scatter_elements" not in names
+    assert "Warning" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_slice_that_is_assigned_needs_no_indices(target: str) -> None:
     data, updates = np.zeros((6, 9, 4), np.float32), np.ones((3, 4, 4), np.float32)
     indices = np.stack(np.meshgrid([1, 3, 5], [0, 1, 2, 3], indexing="ij"), -1).astype(np.int64)

@@ -102,8 +102,11 @@ class _Scatters(relax.PyExprMutator):
         axis = int(call.attrs.axis) % len(data)
         before, count, after = math.prod(data[:axis]), data[axis], math.prod(data[axis + 1 :])
         many = indices[axis]
-        if [*indices[:axis], *indices[axis + 1 :]] != [*data[:axis], *data[axis + 1 :]]:
+        short = [0 if a == axis else data[a] - indices[a] for a in range(len(data))]
+        if min(short) < 0:
             return None
+        if any(short):
+            call, numbers = self._as_wide(call, short, numbers, outside=count)
         whole = [before, count, after, 1]
         if numbers is not None:
             rows = _rows(numbers.reshape(before, many, after), count)
@@ -114,6 +117,22 @@ class _Scatters(relax.PyExprMutator):
             targets_along, places, count, primfunc_name_hint="scatter_targets"
         )
         return self._found(call, whole, many, targets, reduction)
+
+    def _as_wide(
+        self, call: relax.Call, short: Sequence[int], numbers: np.ndarray | None, outside: int
+    ) -> tuple[relax.Call, np.ndarray | None]:
+        """ScatterElements of as many rows of updates as the tensor has: what is put beside those
+        that there are goes nowhere. short: how many are missing along each axis."""
+        data, *given = call.args
+        widths = [width for missing in short for width in (0, missing)]
+        wide = [
+            self.builder_.emit(relax.op.nn.pad(value, widths, pad_value=filled))
+            for value, filled in zip(given, (outside, 0), strict=True)
+        ]
+        if numbers is not None:
+            around = [(0, missing) for missing in short]
+            numbers = np.pad(numbers, around, constant_values=outside)
+        return relax.Call(call.op, [data, *wide], call.attrs, call.ty_args), numbers
 
     def _put_grid(
         self, call: relax.Call, grid: Sequence[Steps], inner: Sequence[int], reduction: str
