@@ -45,6 +45,13 @@ def volumes(builder, x):
     return [builder.emit(OP.nn.conv3d(d, w3)), builder.emit(OP.mean(d, [2, 3, 4]))]
 
 
+def squeezed(builder, x):
+    """Axes that are gone, counted from the last."""
+    a = builder.emit(OP.nn.conv2d(x, constant(0, 8, 5, 3, 3)[0]))
+    rows = builder.emit(OP.squeeze(OP.mean(a, [3], keepdims=True), [-1]))
+    return [rows, builder.emit(OP.squeeze(OP.mean(a, [2, 3], keepdims=True), [-2, -1]))]
+
+
 CASES = [(small_network, (1, 5, 11, 13)), (volumes, (1, 5, 4, 7, 9))]
 
 
@@ -59,7 +66,7 @@ def results(network, layout, precision, image):
 
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("fp16", 5e-3)])
-@pytest.mark.parametrize(("network", "shape"), CASES)
+@pytest.mark.parametrize(("network", "shape"), [*CASES, (squeezed, (1, 5, 11, 13))])
 def test_both_layouts_give_the_same(network, shape, precision, tolerance):
     image = np.random.default_rng(0).standard_normal(shape).astype("float32")
     for found, expected in zip(

@@ -135,10 +135,14 @@ def _with_arguments(call: relax.Call, arguments: dict[int, Any]) -> relax.Call:
 @relax.expr_functor.mutator
 class _Stays(relax.PyExprMutator):
     """Reshapes before operators that TVM turns wrongly, to the shapes that tensors have: it turns
-    no layouts through them."""
+    no layouts through them. Axes that are squeezed are counted from the first."""
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
+        if operator_of(call) == "relax.squeeze" and call.attrs.axis is not None:
+            # TVM's pass looks for the letters of a layout at axes as they are, negative ones too.
+            axes = [int(axis) % call.args[0].ty.ndim for axis in call.attrs.axis]
+            return relax.op.squeeze(call.args[0], axes)
         if not _kept(call):
             return call
         args = {place: call.args[place] for place in _kept(call)}
