@@ -293,16 +293,17 @@ COOPMAT = CoopmatCosts(
 # Eight of them fitted to 70 timings of 45 kernels on an H200, many tiles of three layers and one of
 # others (benchmarks/schedules.md, "Convolutions out of a halo"). Not fitted: units, and ``wait``
 # and ``multiply``, which the measurements hardly tell from the others; ``byte`` is COOPMAT's.
+# ``together`` and ``memory`` chosen anew by 272 timings of 11 large layers ("Large convolutions").
 DIRECT_CONV = DirectConvCosts(
     units=Units(132, schedulers=4, lanes=32, threads=2048, shared_bytes=SHARED_AT_ONCE),
     start=2600.0,
     step=170.0,
     fetch=115.0,
     weight=27.0,
-    together=1.6,
+    together=2.0,
     byte=COOPMAT.byte,
     load=3.9,
-    memory=25.0,
+    memory=75.0,
     output=11.0,
     wait=500.0,
     multiply=8.0,

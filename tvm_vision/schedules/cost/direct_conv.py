@@ -160,7 +160,7 @@ def _skewed(elements: int, of: Windows) -> int:
 
 # What must be gained where the fit says least: by leaving the matrix product, and with weights from
 # device memory (three of the 45).
-MARGIN = 1.1
+MARGIN = 1.06
 OTHER_REGISTERS = 40  # of a thread, beside matrices and vectors
 
 LEAST = 8  # channels and filters; with fewer the matrices would be mostly padding
