@@ -4,10 +4,11 @@
     python -m benchmarks.zoo --output zoo.json --inductor vit_b_16 --only vit
     python -m benchmarks.zoo zoo.json --document docs/performance/zoo.md
 
-The first, on a machine with the GPU, PyTorch with CUDA, torchvision, timm, transformers and
-ultralytics, and with ncnn, pnnx and onnxruntime-ep-webgpu where they are to be timed: exports and
-compiles all networks on all cores, then times them one after another. What was measured is on the
-disk; what is not reached in time is said, and the same command goes on with it.
+The first, on a machine with the GPU, PyTorch with CUDA, torchvision, timm, transformers,
+ultralytics and segmentation_models_pytorch, and with ncnn, pnnx and onnxruntime-ep-webgpu where
+they are to be timed: exports and compiles all networks on all cores, then times them one after
+another. What was measured is on the disk; what is not reached in time is said, and the same command
+goes on with it.
 """
 
 from __future__ import annotations
