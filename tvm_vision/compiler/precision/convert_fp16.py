@@ -4,7 +4,8 @@ Weights and activations are stored as fp16, sums stay float32 inside every kerne
 outputs of the network keep their type; the kernels next to them convert. A tensor stays float32
 where one of its kernels cannot take fp16, or where a constant is too large for one, or all of it
 too small; so do the few constants beside weights of int8, what is bounded or hidden by a number
-that fp16 loses (tir/fp16_range.py), sums of squares and of much (tir/fp16_sums.py), coordinates
+that fp16 loses (tir/fp16_range.py), reciprocals that rows are multiplied by
+(tir/fp16_reciprocals.py), sums of squares and of much (tir/fp16_sums.py), coordinates
 (tir/coordinates.py), and what a variance is the difference of (tir/fp16_moments.py).
 """
 
@@ -22,6 +23,7 @@ from ..tir.cast_buffers import FP16, FP32, narrowable, narrowed
 from ..tir.coordinates import holds_coordinates
 from ..tir.fp16_moments import Moments, moments
 from ..tir.fp16_range import FP16_MAX, LEAST_NORMAL, holds_lost, lost
+from ..tir.fp16_reciprocals import holds_reciprocals
 from ..tir.fp16_roots import whole_numbers_of
 from ..tir.fp16_sums import holds_wide_sums
 
@@ -74,7 +76,7 @@ def fp16_roots(graph: StaticGraph) -> set[int]:
             if not can:
                 fixed.add(graph.root(tensor))
     fixed |= _holding_lost(graph) | _holding_wide_sums(graph) | _holding_coordinates(graph)
-    fixed |= _holding_moments(graph)
+    fixed |= _holding_moments(graph) | _holding_reciprocals(graph)
     fp32 = {i for i, t in enumerate(graph.tensors) if t.root == i and t.dtype == FP32}
     return fp32 - fixed
 
@@ -110,6 +112,32 @@ def _holding_lost(graph: StaticGraph) -> set[int]:
         given = frozenset(i for i, t in enumerate(tensors) if t in found)
         places = zip(tensors, held(kernel.function, numbers, given), strict=True)
         found.update(tensor for tensor, holds in places if holds)
+    return found
+
+
+def _holding_reciprocals(graph: StaticGraph) -> set[int]:
+    """The tensors that hold reciprocals which may leave fp16's range, from kernel to kernel, and
+    are small beside what is made of them."""
+    found: set[int] = set()
+    made: dict[int, int] = {}  # elements of the largest that is made of a tensor
+    for kernel in graph.kernels:
+        most = max((_elements(graph, tensor) for tensor in kernel.outputs), default=0)
+        for tensor in map(graph.root, kernel.inputs):
+            made[tensor] = max(most, made.get(tensor, 0))
+
+    @functools.cache
+    def held(name: str, given: frozenset[int]) -> list[bool]:
+        return holds_reciprocals(graph.functions[name], given)
+
+    for kernel in graph.kernels:
+        tensors = [graph.root(tensor) for tensor in (*kernel.inputs, *kernel.outputs)]
+        given = frozenset(i for i, tensor in enumerate(tensors) if tensor in found)
+        places = zip(tensors, held(kernel.function, given), strict=True)
+        found.update(
+            tensor
+            for tensor, holds in places
+            if holds and LESS * _elements(graph, tensor) <= made.get(tensor, 0)
+        )
     return found
 
 

@@ -103,7 +103,8 @@ class _Norms(relax.PyExprMutator):
         if variance is None:
             variance = emit(op.mean(emit(op.multiply(x, x)), axes, keepdims=True))
         added = emit(op.add(variance, relax.const(epsilon, str(x.ty.dtype))))
-        return emit(op.multiply(x, emit(op.rsqrt(added))))
+        # Not by the root's reciprocal: of a variance of 0 that is beyond fp16.
+        return emit(op.divide(x, emit(op.sqrt(added))))
 
     def _is_long(self, x: Any, axes: Sequence[int]) -> bool:
         return self._groups is not None and varies_in_steps(x, axes, self._groups)
