@@ -11,17 +11,13 @@ benchmarks/results has such records of an H200, and what its driver said of it: 
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import click
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tvm_vision.whole_files import write_whole
+from .network_files import command_of, model_of
 
 SEED = 0
-OPSET = 17
 WINDOW = 3
 # Channels, outputs, edge of the image, dilation.
 LAYERS = (
@@ -57,16 +53,10 @@ def network() -> onnx.ModelProto:
         for name, of_image, image in ((x, inputs, channels), (y, outputs, filters)):
             sizes = [1, image, edge, edge]
             of_image.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes))
-    graph = helper.make_graph(nodes, "convolutions", inputs, outputs, weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+    return model_of(helper.make_graph(nodes, "convolutions", inputs, outputs, weights))
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("output", type=click.Path(path_type=Path))
-def main(output: Path) -> None:
-    """Write the network to OUTPUT, 76 MB."""
-    write_whole(output, network().SerializeToString())
-
+main = command_of(network, megabytes=76)
 
 if __name__ == "__main__":
     main()

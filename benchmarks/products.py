@@ -15,17 +15,14 @@ fitted again without one:
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
-import click
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tvm_vision.whole_files import write_whole
+from .network_files import command_of, model_of
 
 SEED = 0
-OPSET = 17
 # Rows, then widths: each product's outputs are the next one's inputs.
 CHAINS = (
     (49, 768, 3072, 768, 512, 2048),
@@ -58,16 +55,10 @@ def network() -> onnx.ModelProto:
             nodes.append(helper.make_node("Relu", [s], [y]))
             at = y
         outputs.append(helper.make_tensor_value_info(at, TensorProto.FLOAT, [rows, widths[-1]]))
-    graph = helper.make_graph(nodes, "products", inputs, outputs, weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+    return model_of(helper.make_graph(nodes, "products", inputs, outputs, weights))
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("output", type=click.Path(path_type=Path))
-def main(output: Path) -> None:
-    """Write the network to OUTPUT, 150 MB."""
-    write_whole(output, network().SerializeToString())
-
+main = command_of(network, megabytes=150)
 
 if __name__ == "__main__":
     main()

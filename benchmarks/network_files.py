@@ -1,0 +1,33 @@
+"""A command that writes a network, for modules that make one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import onnx
+
+from tvm_vision.whole_files import write_whole
+
+OPSET = 17
+
+
+def model_of(graph: onnx.GraphProto) -> onnx.ModelProto:
+    """A graph of OPSET as a model that older readers take, too."""
+    opset = onnx.helper.make_opsetid("", OPSET)
+    return onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9)
+
+
+def command_of(network: Callable[[], onnx.ModelProto], megabytes: int) -> click.Command:
+    """``OUTPUT``: writes there what ``network`` makes, of so many megabytes."""
+
+    @click.command(
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help=f"Write the network to OUTPUT, {megabytes} MB.",
+    )
+    @click.argument("output", type=click.Path(path_type=Path))
+    def main(output: Path) -> None:
+        write_whole(output, network().SerializeToString())
+
+    return main
