@@ -50,6 +50,9 @@ NETWORKS = {
         coordinate_transformation_mode = "tf_half_pixel_for_nn">(x, r, t) }""",
     "groups of old": """18| (float[2,4,5] x) => (float[2,4,5] y) <float[2] s, float[2] b>
         { y = GroupNormalization<num_groups = 2, epsilon = 0.01>(x, s, b) }""",
+    "what is behind groups": """21| (float[2,4,5,6] x) => (float[2,4,5,6] y)
+        <float[4] s, float[4] b, int64[2] a = {2, 3}>
+        { g = GroupNormalization<num_groups = 2>(x, s, b) m = ReduceMean(g, a) y = Sub(g, m) }""",
     "four steps": """17| (float[3] x) => (float[3] y, float[4,3] z) <int64 n = {4}, bool c = {1},
         float two = {2}> { y, z = Loop<body = b (int64 i, bool ci, float[3] v)
         => (bool co, float[3] w, float[3] scanned) { w = Mul(v, two) co = Identity(ci)

@@ -26,6 +26,8 @@ from .known_sizes import KnownSizes, shape_of
 DONE, FAILED = b"\1", b"\0"
 # Elements; no shape and no list of indices has as many.
 LONG = 1 << 16
+# What inference lacks a rule for, and what has the same one: the type of its first input.
+_ALIKE = {"GroupNormalization": "InstanceNormalization"}
 # A domain that inference knows nothing of.
 _HIDDEN = "hidden"
 # Bytes that a step may take for itself, and for each byte of a model: onnxsim copies it often.
@@ -40,6 +42,20 @@ def check(model: onnx.ModelProto) -> None:
 
 def infer(model: onnx.ModelProto, strict: bool = False) -> onnx.ModelProto:
     """With the types of all values that follow from the inputs. strict: raise what is wrong."""
+    kinds = {place: n.op_type for place, n in enumerate(model.graph.node) if _lacks_rule(n)}
+    for place, kind in kinds.items():
+        model.graph.node[place].op_type = _ALIKE[kind]
+    made = _inferred(model, strict)
+    for place, kind in kinds.items():
+        made.graph.node[place].op_type = model.graph.node[place].op_type = kind
+    return made
+
+
+def _lacks_rule(node: onnx.NodeProto) -> bool:
+    return not node.domain and node.op_type in _ALIKE
+
+
+def _inferred(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
     if strict:
         return onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     plain = onnx.shape_inference.infer_shapes(model)
