@@ -61,6 +61,9 @@ def highest(x: Any, y: Any) -> Any:
         (element(lambda x, y: tirx.Cast("int8", tirx.round(x))), [False, False]),
         (element(lambda x, y: tirx.truncmod(x, y) + 1.0), [True, True]),
         (element(lambda x, y: x + tirx.truncmod(y, tirx.const(0.7, "float32"))), [False, True]),
+        (element(lambda x, y: tirx.sin(x * 6.28) + y), [True, False]),
+        (element(lambda x, y: x * (1.0 + tirx.cos(y))), [False, True]),
+        (element(lambda x, y: tirx.tanh(x) + tirx.atan(y)), [False, False]),
         (element(flags), [True, True]),
         (element(lambda x, y: flags(x, x)), [False, False]),  # which is NaN
         (element(lambda x, y: flags(x, tirx.const(0.0, "float32")) + y), [False, False]),

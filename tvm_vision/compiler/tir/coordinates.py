@@ -1,9 +1,9 @@
 """Which tensors hold numbers whose last digits decide: where something is read, what becomes an
-integer, what is compared for equality, what a remainder is taken of.
+integer, what is compared for equality, what a remainder or a sine is taken of.
 
 fp16 has 11 bits. At column 1,000 of an image they are half a pixel, of 3,000 tokens' numbers not
 all can be told apart, of neighbours in a map of scores several become the largest, and what lies
-just below a multiple is one.
+just below a multiple is one. An angle of three turns is rounded to 1/64.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 import tvm_ffi
-from tvm import tirx
+from tvm import ir, tirx
 from tvm.ir import prim
 
+from .fp16_sums import function_name
 from .stores import Stores, found
 
 # Sums over so few are of coordinates: homogeneous ones in space have four.
 FEW = 4
 _SELECTIONS = (prim.Max, prim.Min)
+_OF_ANGLES = ("sin", "cos", "tan")
 _WIDE_INTEGERS = ("int32", "int64", "uint32", "uint64")
 
 
@@ -27,14 +29,14 @@ def holds_coordinates(func: tirx.PrimFunc, outputs: Collection[int]) -> list[boo
     """For each parameter of ``func`` whether its numbers are such, given those at ``outputs`` are.
 
     A number is one where it is part of an index, of what is written to integers of 32 bits and
-    more, of a remainder, or of a comparison of two tensors for equality; also where such a number
-    is computed from it by arithmetic, or by a sum over at most four. What is summed over more is a
-    feature.
+    more, of a remainder, of an angle, or of a comparison of two tensors for equality; also where
+    such a number is computed from it by arithmetic, or by a sum over at most four. What is summed
+    over more is a feature.
     """
     stores = Stores(func)
     decisive = {func.params[place] for place in outputs}
     decisive |= {param for param in func.params if _is_wide_integer(param)}
-    decisive |= {*_read_by_indices(stores), *_compared(stores), *_divided(stores)}
+    decisive |= {*_read_by_indices(stores), *_compared(stores), *_divided(stores), *_angles(stores)}
     waiting = list(decisive)
     while waiting:
         buffer = waiting.pop()
@@ -62,6 +64,14 @@ def _divided(stores: Stores) -> Iterator[Any]:
     for remainder in (r for value in values for r in found(value, prim.Mod)):
         if str(remainder.ty.dtype).startswith("float"):
             yield from (*stores.loaded(remainder.a), *stores.loaded(remainder.b))
+
+
+def _angles(stores: Stores) -> Iterator[Any]:
+    """The buffers of whose numbers sines, cosines and tangents are taken."""
+    values = (value for pairs in stores.written.values() for value, _ in pairs)
+    for call in (call for value in values for call in found(value, ir.Call)):
+        if function_name(call) in _OF_ANGLES:
+            yield from stores.loaded(call.args[0])
 
 
 def _compared(stores: Stores) -> Iterator[Any]:
