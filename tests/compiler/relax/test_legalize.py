@@ -1,4 +1,5 @@
-"""Arg max and arg min: the places numpy finds, counted in int32 whatever their type is."""
+"""Arg max and arg min: the places numpy finds, counted in int32 whatever their type is. Quotients
+by a number, and truths that are compared."""
 
 from __future__ import annotations
 
@@ -113,3 +114,22 @@ def test_quotients_are_right_to_the_last_bit_but_one(divisor: float) -> None:
     (found,) = executor.outputs().values()
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(found, IMAGE / np.float32(divisor), rtol=2.0**-22)
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("operator", [OP.equal, OP.not_equal])
+def test_truths_are_compared(operator: Any, target: str) -> None:
+    rows = np.arange(5)[:, None] < 3
+
+    def network(builder: relax.BlockBuilder, x: Any) -> Any:
+        large = builder.emit(OP.greater(x, relax.const(np.float32(1))))
+        return builder.emit(operator(large, relax.const(rows)))
+
+    module, signature = module_of(network, IMAGE.shape)
+    made = compile_model(module, signature, target=target)
+    executor = executor_of(made, tvm.cpu(0) if target == "llvm" else None)
+    executor.run(**{signature.inputs[0].name: IMAGE})
+    (found,) = executor.outputs().values()
+    same = (IMAGE > 1) == rows
+    np.testing.assert_array_equal(found, same if operator is OP.equal else ~same)

@@ -100,6 +100,19 @@ def _transposed_convolution(builder: relax.BlockBuilder, call: relax.Call) -> re
     return builder.call_te(computed, call.args[0], kernel, primfunc_name_hint=name)
 
 
+def _comparison(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Of truths by logic: LLVM has no such comparison in the words that TVM has for it."""
+    if any(str(operand.ty.dtype) != "bool" for operand in call.args):
+        return call.op.get_attr("FLegalize")(builder, call)
+    name = call.op.name.rpartition(".")[2]
+
+    def compared(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+        differ = topi.logical_xor(a, b)
+        return differ if name == "not_equal" else topi.logical_not(differ)
+
+    return builder.call_te(compared, *call.args, primfunc_name_hint=name)
+
+
 def _inverse(value: np.ndarray | None) -> Any:
     """1 / x of a number of float32 where that is 1 / 0 or neither overflows nor is denormal; else
     None."""
@@ -115,6 +128,8 @@ OWN: dict[str, Any] = {
     "relax.argmax": _of_places(True),
     "relax.argmin": _of_places(False),
     "relax.divide": _quotient,
+    "relax.equal": _comparison,
+    "relax.not_equal": _comparison,
     "relax.take": _selection,
     **{f"relax.nn.conv{n}d_transpose": _transposed_convolution for n in (1, 2, 3)},
 }
