@@ -10,6 +10,7 @@ from tvm_vision import errors
 NAMES = [
     "UnsupportedModelError",
     "UnsupportedKernelError",
+    "SharedMemoryError",
     "PackageError",
     "DeviceError",
     "DeviceLostError",
