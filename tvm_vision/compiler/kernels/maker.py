@@ -50,21 +50,16 @@ class KernelMaker:
         and the target has, it gets smaller ones. Raises UnsupportedKernelError, and what TVM
         raises.
         """
-        try:
-            return self._made(job, self.limits, job.choice)
-        except SharedMemoryError as error:
-            if self.limits is None:
-                raise
-            LOGGER.warning("%s; smaller ones are taken, which may be slower", error)
-            refused = error
-        limits = self.limits
-        while limits.shared_bytes >= LEAST_SHARED_BYTES:
-            limits = replace(limits, shared_bytes=limits.shared_bytes // 2)
+        limits, choice = self.limits, job.choice
+        while True:
             try:
-                return self._made(job, limits, None)
+                return self._made(job, limits, choice)
             except SharedMemoryError as error:
-                refused = error
-        raise refused
+                if limits is None or limits.shared_bytes < LEAST_SHARED_BYTES:
+                    raise
+                if limits is self.limits:
+                    LOGGER.warning("%s; smaller ones are taken, which may be slower", error)
+            limits, choice = replace(limits, shared_bytes=limits.shared_bytes // 2), None
 
     def _made(
         self, job: Job, limits: TargetLimits | None, choice: ScheduleConfig | None

@@ -9,7 +9,7 @@ row, and a softmax along it, are of such sums, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -183,9 +183,8 @@ class _LongSums(relax.PyExprMutator):
 
     def _key(self, call: Any) -> tuple[Any, _Row] | None:
         """What a mean or variance goes along; None where that is no long row."""
-        x, axes, is_long = call.args[0], call.attrs.axis, _varies_long(self._groups)
-        row = _row_along(x, axes, is_long) or _row_of_group(x, axes, is_long)
-        return None if row is None else (x, row)
+        row = _row_of_moments(call.args[0], call.attrs.axis, self._groups)
+        return None if row is None else (call.args[0], row)
 
 
 def varies_in_steps(x: Any, axes: Iterable[Any], groups: int) -> bool:
@@ -194,8 +193,14 @@ def varies_in_steps(x: Any, axes: Iterable[Any], groups: int) -> bool:
     Args:
         groups: workgroups of sums that occupy the device.
     """
-    is_long, axes = _varies_long(groups), list(axes)
-    return (_row_along(x, axes, is_long) or _row_of_group(x, axes, is_long)) is not None
+    return _row_of_moments(x, list(axes), groups) is not None
+
+
+def _row_of_moments(x: Any, axes: Sequence[Any] | None, groups: int) -> _Row | None:
+    """The long rows of a tensor along axes, None for all of them, whose mean and variance are taken
+    apart; None for others."""
+    is_long = _varies_long(groups)
+    return _row_along(x, axes, is_long) or _row_of_group(x, axes, is_long)
 
 
 def _is_long(rows: int, terms: int) -> bool:

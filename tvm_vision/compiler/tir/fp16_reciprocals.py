@@ -13,7 +13,7 @@ from tvm.ir import prim
 from .cast_buffers import choice_parts
 from .fp16_range import FP16_MAX
 from .fp16_sums import function_name, number_of
-from .stores import Stores
+from .stores import Stores, once_each
 
 
 def holds_reciprocals(func: tirx.PrimFunc, given: Collection[int]) -> list[bool]:
@@ -26,9 +26,6 @@ def holds_reciprocals(func: tirx.PrimFunc, given: Collection[int]) -> list[bool]
     stores = Stores(func)
     holding: dict[Any, bool] = {func.params[place]: True for place in given}
     least: dict[Any, float] = {}
-    # Of values, by their handles: what is read several times is looked through once.
-    of_value: dict[int, bool] = {}
-    least_of_value: dict[int, float] = {}
 
     def in_buffer(buffer: Any) -> bool:
         if buffer not in holding:
@@ -37,14 +34,9 @@ def holds_reciprocals(func: tirx.PrimFunc, given: Collection[int]) -> list[bool]
             holding[buffer] = any(in_value(value) for value, terms in values if terms == 1)
         return holding[buffer]
 
+    @once_each
     def in_value(value: Any) -> bool:
         value = stores.meant(value)
-        handle = value.__chandle__()
-        if handle not in of_value:
-            of_value[handle] = found_in(value)
-        return of_value[handle]
-
-    def found_in(value: Any) -> bool:
         if isinstance(value, ir.TensorLoad):
             return in_buffer(value.source)
         if isinstance(value, prim.Mul):
@@ -65,15 +57,10 @@ def holds_reciprocals(func: tirx.PrimFunc, given: Collection[int]) -> list[bool]
         """Whether nothing keeps the reciprocal of a value's power below fp16's largest number."""
         return least_of(value) ** exponent * FP16_MAX < 1.0
 
+    @once_each
     def least_of(value: Any) -> float:
         """What a value that is not below 0 is not below: by what is added to it or bounds it."""
         value = stores.meant(value)
-        handle = value.__chandle__()
-        if handle not in least_of_value:
-            least_of_value[handle] = least_found(value)
-        return least_of_value[handle]
-
-    def least_found(value: Any) -> float:
         number = number_of(value)
         if number is not None:
             return max(number, 0.0)

@@ -10,7 +10,7 @@ from tvm.ir import prim
 
 from .cast_buffers import choice_parts
 from .fp16_sums import function_name, number_of
-from .stores import Stores
+from .stores import Stores, once_each
 
 _EITHER = (prim.Add, prim.Sub, prim.Mul, prim.Max, prim.Min)
 _SMALLER = frozenset("sqrt rsqrt log log2 log10 log1p tanh sigmoid erf atan sin cos".split())
@@ -28,15 +28,8 @@ def whole_numbers_of(func: tirx.PrimFunc, place: int) -> list[bool]:
             of_buffer[buffer] = any(in_value(value) for value, _ in stores.written.get(buffer, ()))
         return of_buffer[buffer]
 
-    of_value: dict[int, bool] = {}
-
+    @once_each
     def in_value(value: Any) -> bool:
-        handle = value.__chandle__()
-        if handle not in of_value:
-            of_value[handle] = found_in(value)
-        return of_value[handle]
-
-    def found_in(value: Any) -> bool:
         if isinstance(value, prim.Cast):
             return in_value(value.value)
         if isinstance(value, _EITHER):

@@ -17,7 +17,7 @@ from tvm.ir import prim
 
 from .cast_buffers import choice_parts
 from .fp16_range import FP16_MAX
-from .stores import Stores
+from .stores import Stores, once_each
 
 MANY = 64  # terms, from which on a sum is told apart from a window's
 _POWER, _SUM = 1, 2
@@ -55,16 +55,8 @@ def holds_wide_sums(
             of_buffer[buffer] = found
         return of_buffer[buffer]
 
-    # What several numbers are made of is looked through once.
-    of_value: dict[int, int] = {}
-
+    @once_each
     def in_value(value: Any) -> int:
-        handle = value.__chandle__()
-        if handle not in of_value:
-            of_value[handle] = found_in(value)
-        return of_value[handle]
-
-    def found_in(value: Any) -> int:
         if isinstance(value, prim.Cast):
             return in_value(value.value)
         if isinstance(value, _EITHER):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
@@ -12,6 +12,7 @@ from tvm.ir import prim
 
 from .cast_buffers import choice_parts
 
+Answer = TypeVar("Answer")
 UNKNOWN = 5  # terms, of which a symbol says how many: more than coordinates in space have
 _PAIRS = (
     prim.Add, prim.Sub, prim.Mul, prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod, prim.Max,
@@ -89,6 +90,20 @@ class Stores:
                 waiting.extend(part.args)
             elif isinstance(part, ir.Var) and part in self.names:
                 waiting.append(self.names[part])
+
+
+def once_each(asked: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """A question of values that are alive as long as it is, asked once for each: what several are
+    made of would be looked through for each way to it."""
+    answers: dict[int, Answer] = {}
+
+    def answer(value: Any) -> Answer:
+        handle = value.__chandle__()
+        if handle not in answers:
+            answers[handle] = asked(value)
+        return answers[handle]
+
+    return answer
 
 
 def found(node: Any, kinds: Any) -> list[Any]:
