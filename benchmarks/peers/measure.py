@@ -214,20 +214,23 @@ class Measurement:
             if not row.problem:
                 self._step(row, self._finish)
 
-    def load(self, rows: Sequence[Row]) -> None:
-        """Engines load at the same time: nothing is timed yet but how long that takes."""
+    def load(self, rows: Sequence[Row], within: float | None = None) -> None:
+        """Engines load at the same time: nothing is timed yet but how long that takes.
+
+        within: seconds for each row instead of those of the settings.
+        """
 
         def load(engine: str) -> None:
             for row in rows:
                 if row.engine == engine and not row.problem:
-                    self._step(row, self._load)
+                    self._step(row, self._load, within)
 
         engines = list(dict.fromkeys(row.engine for row in rows))
         with ThreadPoolExecutor(len(engines)) as pool:
             list(pool.map(load, engines))
 
-    def _load(self, row: Row) -> None:
-        row.values.update(self._of(row, "load"))
+    def _load(self, row: Row, within: float | None) -> None:
+        row.values.update(self._of(row, "load", within=within))
 
     def _round(self, row: Row) -> None:
         settings = self._settings

@@ -40,16 +40,17 @@ class Process:
         )
         self._rest = b""
 
-    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """The worker's answer. Raises NotInstalled or Unusable, the latter also where the process
-        died or says nothing in time; it is of no use then."""
+    def ask(self, do: str, within: float | None = None, **arguments: Any) -> dict[str, Any]:
+        """The worker's answer, within seconds of its own where they are given. Raises NotInstalled
+        or Unusable, the latter also where the process died or says nothing in time; it is of no use
+        then."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise Unusable(self._end()) from None
-        answer = json.loads(self._line(time.monotonic() + self._limit))
+        answer = json.loads(self._line(self._limit if within is None else max(0.0, within)))
         if "not_installed" in answer:
             raise NotInstalled(answer["not_installed"])
         if "error_text" in answer:
@@ -72,14 +73,15 @@ class Process:
         self._process.wait()
         self._stream.close()
 
-    def _line(self, deadline: float) -> bytes:
+    def _line(self, limit: float) -> bytes:
         assert self._process.stdout is not None
+        deadline = time.monotonic() + limit
         while b"\n" not in self._rest:
             left = max(0.0, deadline - time.monotonic())
             ready, _, _ = select.select([self._process.stdout], [], [], left)
             if not ready:
                 self._process.kill()
-                raise Unusable(f"no answer within {self._limit:.0f} s")
+                raise Unusable(f"no answer within {limit:.0f} s")
             data = os.read(self._process.stdout.fileno(), 1 << 20)
             if not data:
                 raise Unusable(self._end())

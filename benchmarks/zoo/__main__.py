@@ -57,7 +57,8 @@ def measure_all(
     """Measures what ``output`` has not, as far as the time allows.
 
     engines: keys of trials.ENGINES. inductor: parts of the names of networks that PyTorch's
-        compiler is timed on, too. precisions: those that are timed.
+        compiler is timed on, too, where it is ready after SLOW_SHARE of the time. precisions: those
+        that are timed.
     """
     from tvm_vision import vulkan
 
@@ -78,6 +79,7 @@ def measure_all(
         if (said := found[ENGINES[name]].get("not_installed"))
     }
     planned = []
+    slow_until = begin + trials.SLOW_SHARE * most_seconds
     for network, problem in export(left, FOLDER):
         tell(f"{network.name}: {problem or 'is exported'}")
         if problem:
@@ -85,7 +87,9 @@ def measure_all(
             continue
         slow = any(part in network.name for part in inductor)
         wanted = [name for name in engines if slow or name != SLOW_TO_LOAD]
-        planned.append(trials.plan(network, FOLDER, wanted, missing, tell, precisions))
+        planned.append(
+            trials.plan(network, FOLDER, wanted, missing, tell, precisions, slow_until)
+        )
     planned.sort(key=lambda trial: left.index(trial.network))
     try:
         trials.make_ready(planned)
@@ -136,7 +140,8 @@ def _groups(planned: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
 )  # fmt: skip
 @click.option(
     "--inductor", multiple=True, metavar="PART",
-    help="Time PyTorch's compiler on networks with this in their name; it takes minutes for each.",
+    help="Time PyTorch's compiler on networks with this in their name, where it is ready after "
+    f"{trials.SLOW_SHARE} of the time for all; it takes minutes for each.",
 )  # fmt: skip
 @click.option("--document", "into", type=PATH, help="Write the tables between its marks there.")
 @click.option("--mark", default="zoo", show_default=True, help="The name of those marks.")

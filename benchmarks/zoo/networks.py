@@ -302,6 +302,10 @@ MORE = (
           "linknet_resnet18 manet_resnet18 pan_resnet34 deeplabv3plus_timm-mobilenetv3_large_100 "
           "segformer_mit_b0 unet_efficientnet-b0"),
     *_all("smp", 384, "pspnet_resnet34 upernet_resnet18"),
+    *_all("timm", 224, "regnetz_b16 nf_resnet50 cs3edgenet_x convmixer_768_32 "
+          "mobilenet_edgetpu_v2_s semnasnet_100 tf_mixnet_m res2next50 "
+          "eca_nfnet_l0 resnext50d_32x4d vit_small_patch16_dinov3"),
+    *_all("smp", 320, "deeplabv3_resnet18 unet_mobilenet_v2"),
     *(Network("own", model, shape) for model, shape in OWN.items()
       if model not in ("unet", "lstm", "gru")),
 )  # fmt: skip

@@ -8,6 +8,8 @@ are compiled, and wait.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
@@ -39,7 +41,9 @@ SETTINGS = Settings(runs=200, rounds=2, warm_seconds=0.1, round_seconds=0.12, an
 # Networks whose engines load at the same time, which takes PyTorch half a minute for few or many.
 TOGETHER = 10
 # Of PyTorch's compiler: thirteen of two threads each had none ready after 300 s on 16 cores, four
-# of them beside other compilations after 237 to 283 s.
+# of them beside other compilations after 237 to 283 s, or 261 to 461. A run that waited for it to
+# the end had no time left to time anything, so that it has a share of the run's.
+SLOW_SHARE = 0.6
 SLOW_THREADS = 4
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": str(SLOW_THREADS)}
 _SLOW_AT_ONCE = BoundedSemaphore(max(1, cores() // SLOW_THREADS))
@@ -48,12 +52,17 @@ Tell = Callable[[str], object]
 
 @dataclass
 class Trial:
-    """A network and a row for each engine and precision."""
+    """A network and a row for each engine and precision.
+
+    Attributes:
+        slow_until: when, by ``time.monotonic``, what is slow to load has to be loaded.
+    """
 
     network: Network
     folder: Path
     tell: Tell
     rows: list[Row]
+    slow_until: float = math.inf
     compile_s: float = 0.0
     measurement: Measurement = field(init=False)
 
@@ -85,8 +94,10 @@ class Trial:
     def load(self, name: str) -> None:
         """Loads an engine's rows, which stay loaded; of those that are slow to load few at once."""
         with _SLOW_AT_ONCE if name == SLOW_TO_LOAD else nullcontext():
-            self.measurement.load(self.of(name))
-        self.tell(f"{self.network.name}: {name} is loaded")
+            within = self.slow_until - time.monotonic() if name == SLOW_TO_LOAD else math.inf
+            self.measurement.load(self.of(name), min(within, SETTINGS.answer_seconds))
+        problem = next((row.problem for row in self.of(name) if row.problem), "is loaded")
+        self.tell(f"{self.network.name}: {name} {problem}")
 
     def load_rest(self) -> None:
         """Loads all that are not."""
@@ -126,17 +137,17 @@ def _times(row: Row) -> dict[str, Any]:
 
 def plan(
     network: Network, folder: Path, engines: Iterable[str], missing: dict[str, str], tell: Tell,
-    only: Collection[str] = PRECISIONS[OURS],
+    only: Collection[str] = PRECISIONS[OURS], slow_until: float = math.inf,
 ) -> Trial:  # fmt: skip
     """A trial of a network on these engines. missing: why one is not installed. only: the
-    precisions that are timed."""
+    precisions that are timed. slow_until: of the trial."""
     rows = [
         Row(ENGINES[name], network.file, precision, missing.get(name, ""))
         for name in engines
         for precision in PRECISIONS.get(name, make_engine(ENGINES[name]).precisions)
         if precision in only
     ]
-    return Trial(network, files_of(network, folder).folder, tell, rows)
+    return Trial(network, files_of(network, folder).folder, tell, rows, slow_until)
 
 
 def make_ready(trials: Sequence[Trial]) -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from benchmarks.zoo.__main__ import main
 from benchmarks.zoo.networks import LICENCES, NETWORKS
 from benchmarks.zoo.report import page, ratio
-from benchmarks.zoo.trials import plan
+from benchmarks.zoo.trials import SLOW_TO_LOAD, plan
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "nvidia-h200-zoo.json"
 
@@ -126,6 +126,17 @@ def test_precisions_can_be_chosen_for_all_engines(tmp_path: Path) -> None:
         ("ncnn", "fp16"),
     ]
     made.close()
+
+
+def test_a_compiler_that_is_late_is_not_waited_for(tmp_path: Path) -> None:
+    """Whatever else there is of the network is timed, and the page says why this was not."""
+    told: list[str] = []
+    made = plan(NETWORKS[0], tmp_path, [SLOW_TO_LOAD], {}, told.append, slow_until=0.0)
+    made.folder.mkdir(parents=True)
+    made.load(SLOW_TO_LOAD)
+    made.close()
+    assert [row.problem for row in made.rows] == ["no answer within 0 s"]
+    assert told == [f"{NETWORKS[0].name}: {SLOW_TO_LOAD} no answer within 0 s"]
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]"])
