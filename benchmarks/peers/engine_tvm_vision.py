@@ -27,12 +27,12 @@ class TvmVision(Engine):
         return tvm_vision.__version__
 
     def prepare(self, files: Files, precision: str) -> None:
-        """Compiled anew each time, for the code may have changed since the last; by one process,
-        as others are prepared beside it. int8 is quantized on the image that is timed; what of it
+        """Compiled anew each time, kernels too, as how long it takes is told; by one process, as
+        others are prepared beside it. int8 is quantized on the image that is timed; what of it
         is no product stays fp16."""
         import tvm_vision
 
-        model, options = files.model(), {"kernel_processes": False}
+        model, options = files.model(), {"kernel_processes": False, "kernel_cache": False}
         package = files.of("tvm_vision", f"{precision}.tar")
         if precision == "int8":
             model, precision = files.model("int8"), "fp16"

@@ -87,9 +87,7 @@ def measure_all(
             continue
         slow = any(part in network.name for part in inductor)
         wanted = [name for name in engines if slow or name != SLOW_TO_LOAD]
-        planned.append(
-            trials.plan(network, FOLDER, wanted, missing, tell, precisions, slow_until)
-        )
+        planned.append(trials.plan(network, FOLDER, wanted, missing, tell, precisions, slow_until))
     planned.sort(key=lambda trial: left.index(trial.network))
     try:
         trials.make_ready(planned)

@@ -162,7 +162,7 @@ def _between_convolutions(channels: int, edge: int, groups: int) -> Callable:
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 @pytest.mark.parametrize(
     ("channels", "edge", "groups", "kernels"),
-    [(64, 16, 8, 1), (32, 16, 16, 1), (256, 64, 32, 3), (256, 80, 8, 4)],
+    [(64, 16, 8, 1), (32, 16, 16, 1), (512, 64, 64, 3), (256, 80, 8, 4)],
     ids=["groups of 8", "groups of 2", "rows for a workgroup each", "rows for several"],
 )
 def test_few_kernels_in_either_layout(

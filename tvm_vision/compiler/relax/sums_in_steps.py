@@ -29,10 +29,10 @@ from .rewriting import bindings_of, rewritten
 MOST_ROWS = 4
 LEAST_TERMS = 1 << 16
 # A normalization's mean and variance are two sums one after the other, or two launches in steps;
-# of rows half as long all of a normalization is one kernel (whole_rows.py). Of long ones more rows
-# gain by it, as long as they leave most of a device idle.
+# of rows half as long all of a normalization is one kernel (whole_rows.py). More rows gain by it,
+# too, as long as they leave most of a device idle.
 LEAST_OF_MOMENTS = 1 << 15
-IDLE = 8  # so many times the rows that are would occupy a device
+IDLE = 4  # so many times the rows that are would occupy a device
 MOST_PARTS = 1 << 10  # of all rows
 # Rows that lie beside each other, channels that come last, share a workgroup: how many do, how many
 # terms of all of them are worth two steps, and of how many workgroups at most.
@@ -208,11 +208,8 @@ def _is_long(rows: int, terms: int) -> bool:
 
 
 def _varies_long(groups: int) -> Callable[[int, int], bool]:
-    def is_long(rows: int, terms: int) -> bool:
-        few, some = rows <= MOST_ROWS, rows <= groups // IDLE
-        return (few and terms >= LEAST_OF_MOMENTS) or (some and terms >= LEAST_TERMS)
-
-    return is_long
+    most_rows = max(MOST_ROWS, groups // IDLE)
+    return lambda rows, terms: rows <= most_rows and terms >= LEAST_OF_MOMENTS
 
 
 def _row_along(
