@@ -81,9 +81,9 @@ class Trial:
         for row in self.of(name):
             if row.problem:
                 continue
-            words = {"network": row.network, "precision": row.precision}
             try:
-                took.append(process.ask("prepare", **words)["processor_seconds"])
+                found = process.ask("prepare", network=row.network, precision=row.precision)
+                took.append(found["processor_seconds"])
             except (NotInstalled, Unusable) as problem:
                 row.problem = str(problem)
         process.close()
