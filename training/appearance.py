@@ -178,7 +178,32 @@ def draw_appearance(
     )
     if any(sun.every is not None for sun in look.suns):  # cameras expose for what is lit
         look.light *= rng.uniform(0.4, 0.95)
+    if director.glare is not None:
+        look.suns += (draw_glare(rng, director.glare, tensor),)
+        look.light *= rng.uniform(0.8, 1.4)
+        if rng.random() < 0.4:  # against windows
+            look.sky_light *= rng.uniform(1.5, 4.0)
     return look
+
+
+def draw_glare(
+    rng: np.random.Generator, place: np.ndarray, tensor: Callable[[np.ndarray], Tensor]
+) -> Sun:
+    """Sun on a place [2] and a little about it, or on much of the field, far brighter than what the
+    camera exposes for."""
+    turn = rng.uniform(0, np.pi)
+    cos, sin = float(np.cos(turn)), float(np.sin(turn))
+    half = np.exp(rng.uniform(np.log(0.2), np.log(3.0), 2))
+    aside = rng.uniform(-0.5, 0.5, 2) * half
+    return Sun(
+        tensor(place + aside @ np.array([[cos, sin], [-sin, cos]])),
+        tensor(half),
+        rng.uniform(0.02, 0.1),
+        cos,
+        sin,
+        float(np.exp(rng.uniform(np.log(1.0), np.log(6.0)))),
+        tensor(rng.normal(0, 0.5, 2)),
+    )
 
 
 def draw_casts(rng: np.random.Generator) -> np.ndarray:

@@ -6,11 +6,22 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from staging import WIDE, Camera
-from world import OWN, World
+from world import GOALPOST, OWN, World
 
 # Side of the square that holds an image, and rows of its list of boxes.
 CANVAS, BOXES = 512, 40
 IGNORE = 9
+# Where a geom is sampled for what is seen of it, in half its sides; a post also at its surface.
+STEPS = np.array(
+    [[0, 0, 0], [0, 0, 0.8], [0, 0, -0.8], [0, 0, 0.4], [0, 0, -0.4], [0.5, 0, 0], [-0.5, 0, 0]]
+)
+POST_STEPS = np.array(
+    [
+        [x, y, z]
+        for x, y in ((0.8, 0), (-0.8, 0), (0, 0.8), (0, -0.8))
+        for z in np.linspace(-0.9, 0.9, 7)
+    ]
+)
 HIDDEN = 0.25  # of an object in the image must be seen, else it is doubtful
 # Of each class the longest side in pixels of the canvas: below the first it is left out, below the
 # second it is doubtful.
@@ -23,26 +34,38 @@ LINE_SHARE = 1.35
 THIN_LINE_SHARE = 0.7 / 0.3
 
 
-def visible_shares(world: World, camera: Camera, inst: np.ndarray) -> np.ndarray:
-    """Of each instance the share of sample points within the image that nothing hides."""
+def sample_points(world: World, geoms: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Points [n,s,3] of geoms [n], at steps [s,3] of half their sides from their middles."""
     model, data = world.model, world.data
-    geoms = np.nonzero(world.instance > 0)[0]
     turn, middle, half = (
         data.geom_xmat[geoms].reshape(-1, 3, 3),
         model.geom_aabb[geoms, :3],
         model.geom_aabb[geoms, 3:],
     )
-    steps = np.array(
-        [[0, 0, 0], [0, 0, 0.8], [0, 0, -0.8], [0, 0, 0.4], [0, 0, -0.4], [0.5, 0, 0], [-0.5, 0, 0]]
-    )
     local = middle[:, None] + half[:, None] * steps
-    points = data.geom_xpos[geoms][:, None] + np.einsum("gij,gsj->gsi", turn, local)
+    return data.geom_xpos[geoms][:, None] + np.einsum("gij,gsj->gsi", turn, local)
+
+
+def visible_shares(
+    world: World, camera: Camera, inst: np.ndarray, strips: bool = False
+) -> np.ndarray:
+    """Of each instance the share of sample points within the image that nothing hides. strips:
+    whether a goalpost has points beside its middle, too, so that a strip at the image's edge has
+    some."""
+    geoms = np.nonzero(world.instance > 0)[0]
+    points = sample_points(world, geoms, STEPS)
+    who = np.repeat(world.instance[geoms][:, None], len(STEPS), 1)
+    if strips:
+        posts = geoms[np.array(world.classes)[world.instance[geoms]] == GOALPOST]
+        beside = sample_points(world, posts, POST_STEPS).reshape(-1, 3)
+        points = np.concatenate([points.reshape(-1, 3), beside])
+        also = np.repeat(world.instance[posts], len(POST_STEPS))
+        who = np.concatenate([who.reshape(-1), also])
     seen = (points - camera.at) @ camera.axes
     ahead = np.maximum(-seen[..., 2], 1e-3)
     u = np.floor(WIDE / 2 + camera.focal * seen[..., 0] / ahead).astype(int)
     v = np.floor(camera.high / 2 - camera.focal * seen[..., 1] / ahead).astype(int)
     inside = (seen[..., 2] < -0.03) & (u >= 0) & (u < WIDE) & (v >= 0) & (v < camera.high)
-    who = np.repeat(world.instance[geoms][:, None], len(steps), 1)
     met = inside & (inst[v.clip(0, camera.high - 1), u.clip(0, WIDE - 1)] == who)
     count = len(world.classes)
     total = np.bincount(who[inside], minlength=count)

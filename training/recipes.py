@@ -16,7 +16,10 @@ small robot; goals from behind, through their nets, and nets of rope; balls at t
 that fill the image, and balls with bands in two colours. 7 adds what small robots' photographs
 showed to be missing: sun between the bars of windows, of which edges look like lines, the camera
 below a robot's head, whose image begins at the others' feet, robots beside and before the camera in
-matches, posts that fill the image's edge, and people all in black.
+matches, posts that fill the image's edge, and people all in black. 8 adds what is still missed:
+robots of all builds that take most of the image's height, or of which it has head and shoulders or
+legs alone, matches of robots on wheels, strips of posts at the image's edge, thin posts far away,
+legs of tables, chairs and tripods, and balls in glare. A third of its worlds are the seventh's.
 """
 
 from __future__ import annotations
@@ -62,7 +65,12 @@ class Recipe:
     over the whole field. stooped: of small robots' cameras, those that look down so far that the
     image's upper edge cuts what stands on the ground. crowded: of matches, those with robots beside
     and before the camera. touching: of cameras that stand near a post, those that nearly touch it.
-    black: of people, those all in black.
+    black: of people, those all in black. earlier: of worlds, those of the recipe before. large: of
+    images, those with a robot that takes most of the height. parts: of these, those that show its
+    head and shoulders alone, or its legs. crews: of worlds, those whose robots are two teams on
+    wheels. strips: of cameras, those that see a strip of a post at the image's edge. distant: of
+    cameras, those that see a goal from far away. furniture: at most so many pieces that stand on
+    legs (furniture.py). glare: of images with balls, those that are too bright about one of them.
     """
 
     number: int
@@ -114,6 +122,14 @@ class Recipe:
     crowded: float = 0.0
     touching: float = 0.0
     black: float = 0.0
+    earlier: float = 0.0
+    large: float = 0.0
+    parts: float = 0.0
+    crews: float = 0.0
+    strips: float = 0.0
+    distant: float = 0.0
+    furniture: int = 0
+    glare: float = 0.0
 
 
 FIRST = Recipe(1)
@@ -205,6 +221,28 @@ SEVENTH = replace(
     touching=0.35,
     black=0.25,
 )
+EIGHTH = replace(
+    SEVENTH,
+    number=8,
+    smooth=0.3,
+    stout=0.25,
+    wheels=0.15,
+    meshes=0.4,
+    teams=0.35,
+    close=0.12,
+    dim=0.15,
+    posts=0.18,
+    through=0.05,
+    earlier=0.33,
+    large=0.45,
+    parts=0.4,
+    crews=0.33,
+    strips=0.16,
+    distant=0.14,
+    furniture=7,
+    glare=0.18,
+)
 RECIPES = {
-    recipe.number: recipe for recipe in (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH)
+    recipe.number: recipe
+    for recipe in (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH)
 }

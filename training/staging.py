@@ -12,6 +12,8 @@ from world import Thing, World
 # Width of a rendering in pixels, and its heights with their shares: 4:3, 16:9, square, 8:5.
 WIDE = 768
 HEIGHTS = ((576, 0.55), (432, 0.3), (768, 0.05), (480, 0.1))
+# A goalpost's usual radius, and a goal's height, in metres.
+POST, GOAL = 0.05, 1.2
 
 
 class Camera:
@@ -55,6 +57,12 @@ class Camera:
         place = self.at - way * (self.at[2] / way[2])
         return place if np.linalg.norm(place[:2] - self.at[:2]) < 14 else None
 
+    def sees(self, place: np.ndarray) -> bool:
+        """Whether a place [2] of the ground is in the image, if nothing hides it."""
+        x, y, z = (np.array([*place, 0.0]) - self.at) @ self.axes
+        inside = abs(x) < WIDE / 2 / self.focal * -z and abs(y) < self.high / 2 / self.focal * -z
+        return bool(z < 0 and inside)
+
     def frame_edge(self, place: np.ndarray, rng: np.random.Generator) -> None:
         """Turns until a place [2] lies at the left or right edge of the image."""
         bearing = np.arctan2(*(place - self.at[:2])[::-1])
@@ -81,6 +89,63 @@ class Camera:
         self.at[:2] = goal + out * rng.uniform(0.9, 2.4) + [0.0, rng.uniform(-1.6, 1.6)]
         target = goal - out * rng.uniform(0.5, 6.0) + [0.0, rng.uniform(-2.0, 2.0)]
         self.aim(target, rng.uniform(-0.05, 0.3), self.across, rng.normal(0, 0.06))
+
+    def frame_strip(self, place: np.ndarray, rng: np.random.Generator) -> None:
+        """Moves near a post at a place [2], on any side of it, and looks so that the image's edge
+        cuts the post lengthwise."""
+        way, far = rng.uniform(0, 2 * np.pi), np.exp(rng.uniform(np.log(0.5), np.log(4.0)))
+        self.at[:2] = place - far * np.array([np.cos(way), np.sin(way)])
+        pitch = rng.uniform(-0.12, 0.35)
+        aside = np.tan(self.across / 2) - rng.uniform(-0.8, 0.9) * POST / far
+        side = way + rng.choice([-1, 1]) * np.arctan(aside * np.cos(pitch))
+        target = self.at[:2] + np.array([np.cos(side), np.sin(side)])
+        self.aim(target, pitch, self.across, rng.normal(0, 0.02))
+
+    def look_far(self, goal: np.ndarray, rng: np.random.Generator) -> None:
+        """Moves to another part of the field and looks at a goal, of which the middle of the line
+        is given [2], so that its posts have 14 to 50 pixels of 512, or more in a small field."""
+        reach = abs(goal[0])
+        self.at[:2] = [-np.sign(goal[0]) * rng.uniform(-0.2, 1.0) * reach,
+                       rng.uniform(-0.6, 0.6) * reach]  # fmt: skip
+        pixels = float(np.exp(rng.uniform(np.log(14), np.log(50))))
+        focal = pixels * np.linalg.norm(goal - self.at[:2]) / (GOAL * 512 / WIDE)
+        across = np.clip(2 * np.arctan(WIDE / 2 / focal), np.radians(40), np.radians(105))
+        target = goal + np.array([0.0, rng.normal(0, 1.2)])
+        self.aim(target, rng.uniform(-0.05, 0.25), float(across), rng.normal(0, 0.04))
+
+    def fill_with(
+        self, high: float, radius: float, share: float, rng: np.random.Generator,
+        part: str = "whole", cut: bool = False,
+    ) -> np.ndarray:  # fmt: skip
+        """Looks from a robot's or a person's height at something of a height and radius in metres
+        that shall take a share of the image's height; returns its place [3]. part: "upper" has the
+        image's lower edge cut it below its shoulders, "lower" the upper edge above its legs. cut:
+        whether the left or right edge may cut it."""
+        small = rng.random() < 0.55
+        self.at[2] = rng.uniform(0.4, 0.75) if small else rng.uniform(0.6, 1.7)
+        low = high * rng.uniform(0.5, 0.78) if part == "upper" else 0.0
+        top = high * rng.uniform(0.25, 0.6) if part == "lower" else high
+        near, most = (0.5, 2.6) if small else (self.at[2], 3 * self.at[2])
+        far = float(np.exp(rng.uniform(np.log(near), np.log(most)))) + 0.7 * radius
+        down, up = (float(np.arctan2(self.at[2] - z, far)) for z in (low, top))
+        focal = share * self.high / (2 * np.tan((down - up) / 2))
+        if not cut:  # what is broad shall fit, too
+            focal = min(focal, 0.65 * WIDE * far / max(radius, 0.1))
+        across = np.clip(2 * np.arctan(WIDE / 2 / focal), np.radians(14), np.radians(105))
+        half = float(np.arctan(self.high / WIDE * np.tan(across / 2)))
+        if part == "upper":
+            pitch = down - half
+        elif part == "lower":
+            pitch = up + half
+        else:
+            pitch = (down + up) / 2 + rng.uniform(-0.8, 0.8) * max(half - (down - up) / 2, 0.0)
+        aside = rng.uniform(-0.4, 0.4) * across
+        if cut:
+            edge = across / 2 + rng.uniform(-0.9, 0.4) * np.arctan(0.6 * radius / far)
+            aside = rng.choice([-1, 1]) * edge
+        ahead, way = (np.array([np.cos(a), np.sin(a)]) for a in (self.yaw, self.yaw + aside))
+        self.aim(self.at[:2] + ahead, pitch, float(across), rng.normal(0, 0.05))
+        return np.array([*(self.at[:2] + far * way), 0.0])
 
     def widen(self, across: float) -> None:
         """Looks the same way with another horizontal field of view, in radians."""
@@ -153,6 +218,7 @@ STRAYS = {
     "trifle": Stray(0.7, 0.4, 0.6, 7.0, -0.4, 2.5, 0.2),
     "upright": Stray(0.8, 0.12, 1.0, 7.0, -0.2, 3.0, 0.3),
     "round": Stray(0.6, 0.55, 0.4, 6.0, -0.3, 2.5),
+    "furniture": Stray(0.45, 0.12, 0.8, 4.0, -0.1, 1.0, 0.35),
 }
 # What stands beside the carpet: how far off its edge in metres, least and most, and whether it
 # faces the field.
@@ -162,6 +228,8 @@ BESIDE = {
     "board": (0.1, 3.0, True),
     **dict.fromkeys(("table", "chair", "pole", "bin", "heap", "stand"), (0.15, 4.0, False)),
 }
+# How much higher a robot is than the middle of its highest part.
+OVER_MIDDLE = 1.08
 # Of people in a match, those who stand on the field: a referee, or somebody else.
 REFEREES = 0.06
 
@@ -181,6 +249,8 @@ class Director:
         self.taken: list[tuple[np.ndarray, float]] = []
         self.contacts: list[tuple[np.ndarray, float, float]] = []
         self.feet: list[np.ndarray] = []  # where robots stand
+        self.lit: list[np.ndarray] = []  # where balls lie that the sun may shine on
+        self.glare: np.ndarray | None = None  # where one of them is too bright
         self.match = False
         self.recipe: Recipe  # of the shot, from ``arrange`` on
 
@@ -267,6 +337,9 @@ class Director:
         if self.recipe.behind:
             self._put_behind(camera)
         self._show_carrier(camera)
+        shown = [at for at in self.lit if camera.sees(at)]
+        if self.recipe.glare and shown and rng.random() < self.recipe.glare:
+            self.glare = shown[int(rng.integers(len(shown)))]
 
     def _put_goals(self) -> None:
         rng, world = self.rng, self.world
@@ -287,7 +360,9 @@ class Director:
             balls = balls[: int(rng.random() < 0.8)]
         if recipe.crowded and rng.random() < recipe.crowded:
             self._crowd(camera, players)
-        if recipe.close and rng.random() < recipe.close:
+        if recipe.large and rng.random() < recipe.large:
+            self._show_large(camera, players, balls)
+        elif recipe.close and rng.random() < recipe.close:
             self._show_close(camera, players, balls)
         if recipe.rows and rng.random() < recipe.rows:
             self._line_up(camera, players)
@@ -375,6 +450,40 @@ class Director:
         pixels = rng.uniform(130, 500 if cut else 430)
         at = camera.close_up(max(thing.high, thing.radius), pixels, rng, aside)
         self._put_robot(thing, at, rng.uniform(0, 2 * np.pi), fallen=0.4)
+        self._put_ball_beside(camera, thing, at, balls)
+
+    def _show_large(self, camera: Camera, players: list[Thing], balls: list[Thing]) -> None:
+        """Takes one of the robots and lets it fill 40 to 95 % of the image's height, whole or a
+        part of it; perhaps a second one stands beside it."""
+        rng, recipe = self.rng, self.recipe
+        if not players:
+            return
+        thing = players.pop(int(rng.integers(len(players))))
+        upright = thing.high > 0.8 * thing.radius
+        part = "whole"
+        parts = recipe.parts * (0.3 if self.world.crews else 1.0)
+        if upright and rng.random() < parts:
+            part = str(rng.choice(["upper", "lower"]))
+        share = rng.uniform(0.2, 0.9) if part == "upper" else rng.uniform(0.4, 0.95)
+        size = max(OVER_MIDDLE * thing.high, thing.radius)
+        cut = rng.random() < 0.5 * recipe.cut
+        at = camera.fill_with(size, thing.radius, share, rng, part, cut)
+        gap = at[:2] - camera.at[:2]
+        self.taken += [(camera.at[:2] + gap * way, 0.3) for way in (0.4, 0.7)]  # nobody between
+        self._put_robot(thing, at, rng.uniform(0, 2 * np.pi), fallen=0.25)
+        self._put_ball_beside(camera, thing, at, balls)
+        if players and rng.random() < 0.3:
+            far = float(np.linalg.norm(gap)) * rng.uniform(0.9, 2.2)
+            place = self._at_distance(camera, far, aside=0.55)
+            if self._free(place, 0.1):
+                other = players.pop(int(rng.integers(len(players))))
+                self._put_robot(other, place, rng.uniform(0, 2 * np.pi), fallen=0.25)
+
+    def _put_ball_beside(
+        self, camera: Camera, thing: Thing, at: np.ndarray, balls: list[Thing]
+    ) -> None:
+        """Takes one of the balls and puts it at the feet of a robot, or leaves it."""
+        rng = self.rng
         if self.recipe.beside and balls and rng.random() < self.recipe.beside:
             ball = balls.pop(int(rng.integers(len(balls))))
             bearing = camera.yaw + np.pi + rng.uniform(-1.6, 1.6)
@@ -474,6 +583,7 @@ class Director:
         rng = self.rng
         self.world.put(thing, at + np.array([0, 0, lift]), turned_anyhow(rng))
         if not lift:
+            self.lit.append(at[:2].copy())
             self.contacts.append(
                 (at[:2], thing.radius * rng.uniform(0.9, 1.6), rng.uniform(0.1, 0.75))
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import mujoco
@@ -11,6 +11,7 @@ import textures
 import torch
 import torch.nn.functional as F
 from appearance import Appearance, draw_appearance, draw_lights
+from glare import glow
 from humanoids import Robots
 from labels import (
     BOXES,
@@ -42,6 +43,12 @@ class Coat:
     skins: Array
     tint: Array
     planes: Array
+
+
+def of_crews(recipe: Recipe) -> Recipe:
+    """What shots of robots on wheels have of a recipe: they are mostly matches, seen through bent
+    lenses, few of them from near a goal."""
+    return replace(recipe, match=0.75, low=0.25, fisheye=0.4, posts=0.08, strips=0.08, through=0.02)
 
 
 class Studio:
@@ -98,14 +105,23 @@ class Studio:
     def shot(self) -> tuple[Array, Array, Array]:
         """An image at random, its classes and boxes, on the canvas (render.py tells the form)."""
         rng, world = self.rng, self.world
-        recipe = self.recipe
+        recipe = world.recipe
         if recipe.flat and rng.random() < recipe.flat:
             return self._flat()
-        camera, director = Camera(rng, world.field.half), Director(world, rng)
+        if world.crews:
+            recipe = of_crews(recipe)
+        # Robots on wheels look around by lenses that see as much upwards as aside.
+        square = WIDE if world.crews and rng.random() < 0.4 else None
+        camera, director = Camera(rng, world.field.half, square), Director(world, rng)
         match = bool(recipe.match and rng.random() < recipe.match)
-        if recipe.low and rng.random() < (0.75 if match else recipe.low):
+        low = 0.75 if match and not world.crews else recipe.low
+        if low and rng.random() < low:
             camera.lower(rng, recipe.stooped)
-        if recipe.through and rng.random() < recipe.through:
+        if recipe.strips and rng.random() < recipe.strips:
+            camera.frame_strip(world.post_place(), rng)
+        elif recipe.distant and rng.random() < recipe.distant:
+            camera.look_far(world.goal_place(), rng)
+        elif recipe.through and rng.random() < recipe.through:
             camera.stand_behind(world.goal_place(), rng)
         elif recipe.posts and rng.random() < recipe.posts:
             camera.stand_by(world.post_place(), rng, recipe.touching)
@@ -117,7 +133,9 @@ class Studio:
         director.arrange(camera, match)
         draw_lights(rng, world.model, camera)
         image, shares, inst = self.take(camera, self.appearance(director), self.coat())
-        shown = visible_shares(world, camera, inst.cpu().numpy())
+        if director.glare is not None:
+            image = glow(image, rng.uniform(0.05, 0.35), rng.uniform(0.0, 0.12))
+        shown = visible_shares(world, camera, inst.cpu().numpy(), recipe.strips > 0)
         if recipe.smeared and rng.random() < recipe.smeared:
             image, shares, inst = self._smeared(image, shares, inst, shown)
         if bent:

@@ -16,12 +16,13 @@ from shapes import Builder, Frame, Part
 class Tower:
     """Builds one robot, from below."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
+    def __init__(self, rng: np.random.Generator, team: Colour | None = None) -> None:
         self.rng, self.b = rng, Builder()
         self.tall = rng.uniform(0.45, 0.85)
         self.wide = self.tall * rng.uniform(0.26, 0.36)
         self.dark = grey(rng, 0.01, 0.16)
-        self.team = TEAM_COLOURS[rng.integers(len(TEAM_COLOURS))]
+        drawn = TEAM_COLOURS[rng.integers(len(TEAM_COLOURS))]
+        self.team = drawn if team is None else team
         self.round = rng.random() < 0.45
 
     def colour(self) -> Colour:
@@ -115,9 +116,9 @@ class Tower:
             b.between("capsule", 0.012, [0, -y, high], [0, y, high], self.colour())
 
 
-def tower(rng: np.random.Generator) -> list[Part]:
-    """One robot, 0.45 to 0.85 m tall."""
-    robot = Tower(rng)
+def tower(rng: np.random.Generator, team: Colour | None = None) -> list[Part]:
+    """One robot, 0.45 to 0.85 m tall. team: the colour of its cloth and numbers, else drawn."""
+    robot = Tower(rng, team)
     robot.top(robot.body(robot.base()))
     robot.b.settle()
     return robot.b.parts

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import cv2
+import furniture
 import humanoids
 import mujoco
 import numpy as np
@@ -20,7 +21,8 @@ import robots
 import rounds
 import smooth_robots
 import wheeled_robots
-from recipes import FIRST, Recipe
+from recipes import FIRST, RECIPES, Recipe
+from robots import Colour
 from shapes import Part, quaternion
 from teams import Teams, draw_teams
 from textures import DIGITS, MORE, NAMES, VARIANTS
@@ -112,6 +114,8 @@ class World:
             raise InputError(
                 f"robots of mesh_files.py are needed for recipe {recipe.number}, found none"
             )
+        if recipe.earlier and rng.random() < recipe.earlier:
+            recipe = RECIPES[recipe.number - 1]
         self.rng, self.recipe, self.meshes = rng, recipe, meshes or {}
         self.field = draw_field(rng, recipe.field)
         self.things: list[Thing] = []
@@ -135,7 +139,11 @@ class World:
             foam = self.recipe.foam and rng.random() < self.recipe.foam
             self._ball(rng.uniform(0.045, 0.055) if foam else rng.uniform(0.06, 0.115))
         squad, teams = self._squad(), self._teams()
+        self.crews = self._crews()
         for number in range(rng.integers(3, 6) + self.recipe.players):
+            if self.crews:
+                self._thing("robot", wheeled_robots.tower(rng, self.crews[number % 2]), ROBOT)
+                continue
             if teams is not None:
                 self._thing("robot", teams.player(rng, number, self.meshes), ROBOT)
                 continue
@@ -173,6 +181,9 @@ class World:
         if self.recipe.uprights:
             for _ in range(rng.integers(1, self.recipe.uprights + 1)):
                 self._thing("upright", upright(rng), -1)
+        if self.recipe.furniture:
+            for _ in range(rng.integers(2, self.recipe.furniture + 1)):
+                self._thing("furniture", furniture.piece(rng), -1)
         own = -1 if self.recipe.own_is_background else OWN
         self._thing("own", self._own_body(), own)
 
@@ -187,6 +198,13 @@ class World:
     def _teams(self) -> Teams | None:
         rng, share = self.rng, self.recipe.teams
         return draw_teams(rng, sorted(self.meshes)) if share and rng.random() < share else None
+
+    def _crews(self) -> list[Colour]:
+        """The colours of two teams on wheels; none where this world's robots are others."""
+        rng, share = self.rng, self.recipe.crews
+        if not share or rng.random() >= share:
+            return []
+        return [robots.TEAM_COLOURS[i] for i in rng.permutation(len(robots.TEAM_COLOURS))[:2]]
 
     def _own_body(self) -> list[Part]:
         rng, recipe = self.rng, self.recipe
@@ -283,7 +301,7 @@ class World:
     def _attach(self, spec: mujoco.MjSpec) -> list[tuple[str, int, float]]:
         """Attaches up to two of rcsssmj's robots, scaled; returns prefix, instance, scale."""
         rng, result = self.rng, []
-        count = int(rng.choice([0, 1, 2], p=[0.35, 0.45, 0.2]))
+        count = int(rng.choice([0, 1, 2], p=[0.35, 0.45, 0.2])) * (not self.crews)
         for index in range(count):
             name = str(rng.choice(["T1", "K1", "ant"], p=[0.48, 0.48, 0.04]))
             child = mujoco.MjSpec.from_file(str(PACKAGE / name / "robot.xml"))

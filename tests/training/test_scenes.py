@@ -13,13 +13,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training"))
 
+import furniture
 import rounds
 import smooth_robots
 import teams
 import trifles
 import uprights
 import wheeled_robots
-from recipes import FIFTH, FIRST, FOURTH, RECIPES, SECOND, SEVENTH, SIXTH, THIRD
+from recipes import EIGHTH, FIFTH, FIRST, FOURTH, RECIPES, SECOND, SEVENTH, SIXTH, THIRD
 
 # Of the geometry of the world of seed 5, by the recipes before the last, as it was before the next.
 FIRST_WORLD = "686e6480cdbf"
@@ -35,6 +36,7 @@ PLACES = {
     5: "f33e316db959",
     6: "907c0445ffb8",
     7: "7af5e096799d",
+    8: "41eea545a7ba",
 }
 
 
@@ -69,7 +71,9 @@ def test_trifles_are_small_and_on_the_ground(make) -> None:
 
 
 def test_recipes_are_numbered() -> None:
-    assert RECIPES == {1: FIRST, 2: SECOND, 3: THIRD, 4: FOURTH, 5: FIFTH, 6: SIXTH, 7: SEVENTH}
+    numbered = [FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH]
+    assert RECIPES == {recipe.number: recipe for recipe in numbered}
+    assert list(RECIPES) == list(range(1, 9))
     zero = [
         name for name, value in vars(FIRST).items() if name not in ("number", "field") and value
     ]
@@ -89,6 +93,9 @@ def test_recipes_are_numbered() -> None:
     of_seventh = "bars stooped crowded touching black".split()
     assert not any(getattr(SIXTH, name) for name in of_seventh)
     assert all(getattr(SEVENTH, name) for name in of_seventh)
+    of_eighth = "earlier large parts crews strips distant furniture glare".split()
+    assert not any(getattr(SEVENTH, name) for name in of_eighth)
+    assert all(getattr(EIGHTH, name) for name in of_eighth)
 
 
 def test_stout_robots_are_short_with_large_heads() -> None:
@@ -271,7 +278,8 @@ def places_digest(recipe) -> str:
     from world import World
 
     found = []
-    world = World(np.random.default_rng(5), recipe=replace(recipe, meshes=0.0, squads=0.0))
+    plain = replace(recipe, meshes=0.0, squads=0.0, earlier=0.0)
+    world = World(np.random.default_rng(5), recipe=plain)
     for seed in range(24):
         rng = np.random.default_rng(seed)
         camera, director = Camera(rng, world.field.half), Director(world, rng)
@@ -489,3 +497,155 @@ def test_people_all_in_black() -> None:
         parts = props.person(np.random.default_rng(seed), black=True)
         cloth = [p for p in parts if p.texture != "plain" and p.shape == "capsule"]
         assert cloth and all(max(part.colour) < 0.1 for part in cloth)
+
+
+@pytest.mark.parametrize("make", [make for make, _ in furniture.PIECES])
+def test_furniture_stands_on_legs_and_is_no_goal(make) -> None:
+    pale = 0
+    for seed in range(12):
+        parts = make(np.random.default_rng(seed))
+        again = make(np.random.default_rng(seed))
+        assert [(p.size, p.colour) for p in parts] == [(p.size, p.colour) for p in again]
+        assert min(part.bottom() for part in parts) == pytest.approx(0, abs=0.05)
+        assert 0.35 < max(part.frame.at[2] for part in parts) < 2.1
+        assert not any(part.role for part in parts)
+        pale += min(parts[0].colour) > 0.7
+    assert pale >= 3  # as goalposts are
+    assert sum(share for _, share in furniture.PIECES) == pytest.approx(1)
+
+
+def projected(camera, point) -> tuple[float, float]:
+    """Where a point [3] lies in the image, from 0 to 1 from its left upper corner."""
+    from staging import WIDE
+
+    x, y, z = (np.asarray(point) - camera.at) @ camera.axes
+    return 0.5 - camera.focal * x / z / WIDE, 0.5 + camera.focal * y / z / camera.high
+
+
+def test_large_robots_take_the_share_that_was_asked_for() -> None:
+    """Whole ones; of others the edge cuts off the legs, or what is above them."""
+    pytest.importorskip("rcsssmj")
+    from staging import Camera
+
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        camera, share = Camera(rng, (4.0, 3.0), 576), rng.uniform(0.4, 0.95)
+        part = ("whole", "upper", "lower")[seed % 3]
+        at = camera.fill_with(0.7, 0.2, share, rng, part)
+        assert at[2] == 0 and 0.4 <= camera.at[2] <= 1.7
+        (across, foot), (_, head) = (projected(camera, [*at[:2], z]) for z in (0, 0.7))
+        assert -0.05 < across < 1.05
+        if part == "whole" and np.radians(14.1) < camera.across < np.radians(104.9):
+            assert foot - head == pytest.approx(share, abs=0.15)
+            assert head > -0.1 and foot < 1.1
+        if part == "upper":
+            assert foot > 1.02 and head < 1
+        if part == "lower":
+            assert head < -0.02 and foot > 0
+
+
+def test_strips_of_posts_lie_at_the_images_edge() -> None:
+    pytest.importorskip("rcsssmj")
+    from staging import POST, Camera
+
+    sides = set()
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        camera, post = Camera(rng, (4.0, 3.0), 576), np.array([4.0, -1.0])
+        camera.frame_strip(post, rng)
+        gap = np.linalg.norm(post - camera.at[:2])
+        assert 0.49 < gap < 4.01
+        u, _ = projected(camera, [*post, camera.at[2]])
+        wide = 2.5 * POST * camera.focal / gap / 768
+        assert min(abs(u), abs(u - 1)) < wide + 0.02
+        assert not camera.sees(camera.at[:2] - (post - camera.at[:2]))
+        sides.add(u > 0.5)
+    assert sides == {True, False}
+
+
+def test_a_strip_of_a_post_is_no_doubtful_one() -> None:
+    """Its middle is beyond the image's edge, and with it all points that others are judged by."""
+    pytest.importorskip("rcsssmj")
+    from labels import visible_shares
+    from staging import WIDE
+
+    camera = SimpleNamespace(at=np.zeros(3), axes=np.eye(3), focal=WIDE / 2, high=600)
+    data = SimpleNamespace(geom_xmat=np.eye(3)[[0, 2, 1]].reshape(1, 9), geom_xpos=np.zeros((1, 3)))
+    model = SimpleNamespace(geom_aabb=np.array([[0, 0, 0, 0.05, 0.05, 0.5]]))
+    world = SimpleNamespace(
+        model=model, data=data, instance=np.array([1]), classes=np.array([-1, 1])
+    )
+    inst = np.zeros((600, WIDE), np.int64)
+    inst[:, -12:] = 1
+    data.geom_xpos[0] = [1.03, 0, -1.0]
+    assert visible_shares(world, camera, inst)[1] == 0
+    assert visible_shares(world, camera, inst, strips=True)[1] > 0.9
+    data.geom_xpos[0] = [1.2, 0, -1.0]  # nothing of it is in the image
+    assert visible_shares(world, camera, inst, strips=True)[1] == 0
+
+
+def test_goals_far_away_are_small() -> None:
+    pytest.importorskip("rcsssmj")
+    from staging import GOAL, Camera
+
+    sizes = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        camera, goal = Camera(rng, (5.0, 3.5), 576), np.array([-5.0, 0.0])
+        camera.look_far(goal, rng)
+        gap = np.linalg.norm(goal - camera.at[:2])
+        assert np.radians(39.9) < camera.across < np.radians(105.1) and gap > 3.9
+        assert -0.2 < projected(camera, [*goal, 0.5])[0] < 1.2
+        sizes.append(GOAL * camera.focal * 512 / 768 / gap)
+    assert min(sizes) > 13 and np.median(sizes) < 60
+
+
+def test_crews_are_two_teams_on_wheels() -> None:
+    pytest.importorskip("rcsssmj")
+    import robots
+    from world import World
+
+    recipe = replace(EIGHTH, meshes=0.0, squads=0.0, earlier=0.0, crews=1.0)
+    world = World(np.random.default_rng(3), recipe=recipe)
+    assert len(set(world.crews)) == 2 and set(world.crews) <= set(robots.TEAM_COLOURS)
+    assert not any(thing.kind == "packaged" for thing in world.things)
+    assert World(np.random.default_rng(3), recipe=replace(recipe, crews=0.0)).crews == []
+    for team in world.crews:
+        parts = [p for i in range(6) for p in wheeled_robots.tower(np.random.default_rng(i), team)]
+        assert any(part.colour == team for part in parts)
+
+
+def test_some_worlds_are_those_of_the_recipe_before(monkeypatch) -> None:
+    pytest.importorskip("rcsssmj")
+    import world
+
+    before, plain = (replace(r, meshes=0.0, squads=0.0) for r in (SEVENTH, EIGHTH))
+    monkeypatch.setitem(world.RECIPES, 7, before)
+    for share, expected in ((1.0, before), (0.0, replace(plain, earlier=0.0))):
+        recipe = replace(plain, earlier=share)
+        assert world.World(np.random.default_rng(5), recipe=recipe).recipe == expected
+
+
+def test_light_that_is_too_much_spreads() -> None:
+    """Over what is near, and a little over all; where nothing is too bright, nothing changes."""
+    torch = pytest.importorskip("torch")
+    from glare import glow
+
+    image = torch.full((384, 512, 3), 0.4)
+    assert torch.equal(glow(image, 0.3, 0.1), image)
+    image[160:224, 224:288] = 5.0
+    lit = glow(image, 0.3, 0.02) - image
+    assert lit.min() > 0 and lit[192, 300, 0] > 2 * lit[192, 4, 0]
+
+
+def test_glare_lies_on_a_ball() -> None:
+    """A patch of sun about it makes it far brighter than it was."""
+    torch = pytest.importorskip("torch")
+    from appearance import draw_glare
+    from shading import sunlight
+
+    for seed in range(10):
+        place = np.array([1.5, -0.5])
+        sun = draw_glare(np.random.default_rng(seed), place, lambda v: torch.tensor(np.float32(v)))
+        look = SimpleNamespace(suns=(sun,))
+        assert float(sunlight(look, torch.tensor([[*place, 0.0]], dtype=torch.float32))) > 1.3
