@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 import pytest
@@ -127,6 +129,37 @@ def test_as_much_as_can_be_is_one(name: str, device_info) -> None:
     executor.run(x=x)
     wanted = expected(model, x)
     bound = TOLERANCE["fp32"] * np.abs(wanted).max()
+    np.testing.assert_allclose(executor.get_output(0).numpy(), wanted, rtol=0, atol=bound)
+
+
+ROUNDS = 18
+UNROLLED: dict[str, Callable[[str, str, str], Nodes]] = {
+    "what is added to rows": lambda rows, tag, result: [
+        node("Mul", f"{rows} {rows}", f"s{tag}"), mean(f"s{tag}", f"v{tag}"),
+        node("Div", f"{rows} v{tag}", f"d{tag}"), node("Add", f"{rows} d{tag}", result),
+    ],
+    "rows that are kept from a sum on": lambda rows, tag, result: [
+        node("Mul", f"{rows} gain", f"g{tag}"), node("ReduceMax", f"{rows} last", f"m{tag}"),
+        node("Less", f"m{tag} two", f"c{tag}"), node("Where", f"c{tag} g{tag} {rows}", result),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNROLLED)
+def test_rounds_that_read_the_last_ones_rows_twice_stay_apart(name: str, device_info) -> None:
+    """As a loop that is written out: in one kernel each round would be there twice as often as the
+    next, and eighteen of them a quarter of a million times."""
+    names = ["r", *(f"w{number}" for number in range(1, ROUNDS)), "y"]
+    rounds = [UNROLLED[name](names[n], str(n), names[n + 1]) for n in range(ROUNDS)]
+    model = network_of([each for steps in rounds for each in steps], CONSTANTS)
+    groups = groups_of(model)
+    assert len(groups) >= ROUNDS / 3
+    assert any(len(group) > 2 for group in groups)
+    x = np.random.default_rng(4).standard_normal((1, 20, 96)).astype(np.float32) + 1
+    executor = executor_of(compile_model(*import_onnx(model), target="vulkan"))
+    executor.run(x=x)
+    wanted = expected(model, x)
+    bound = ROUNDS * TOLERANCE["fp32"] * np.abs(wanted).max()
     np.testing.assert_allclose(executor.get_output(0).numpy(), wanted, rtol=0, atol=bound)
 
 

@@ -30,6 +30,9 @@ from .operators import fixed_shape, without_ones
 
 Shape = tuple[int, ...]
 _NAME = "whole_rows"
+# Of a call in a kernel, in the mean. Rows that go on from what the step before made of them, many
+# times (loops that are written out), would be inlined twice by each step: 2 to the power of them.
+MOST_COPIES = 4
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,20 @@ class _Calls(Calls):
             for used in self.sources[var]
         )
 
+    def copies(self, group: Collection[Any]) -> int:
+        """The calls that a kernel of a group has once each is inlined into all that read it. Sums
+        and results are stored, and computed once."""
+        times: dict[Any, int] = {}
+        for var in sorted(group, key=self.order.__getitem__, reverse=True):
+            readers = self.readers[var]
+            times[var] = 1
+            if self.sums(var) is None and readers.issubset(group):
+                times[var] = sum(times[reader] * self._reads(reader, var) for reader in readers)
+        return sum(times.values())
+
+    def _reads(self, reader: Any, var: Any) -> int:
+        return sum(bool(each.same_as(var)) for each in self.of[reader].args[1].fields)
+
     def cancel(self, group: Collection[Any]) -> bool:
         """Whether a sum takes back what another call of a group adds."""
         return any(not self.apart.get(var, set()).isdisjoint(group) for var in group)
@@ -131,6 +148,7 @@ def _groups(calls: _Calls, most_tensors: int, worth: Callable[[Rows], bool]) -> 
                 continue
             group = _ending_with(calls, last, rows, taken)
             small = calls.tensors(group) <= most_tensors
+            small = small and calls.copies(group) <= MOST_COPIES * len(group)
             if var in group and small and calls.again(group) and not calls.cancel(group):
                 found.append(calls.group(group))
                 taken |= group
