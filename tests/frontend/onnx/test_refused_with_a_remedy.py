@@ -87,3 +87,32 @@ def test_text_is_refused():
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [text], [same])
     with pytest.raises(UnsupportedModelError, match="'x' is one of strings: export the model"):
         import_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+LABELS = helper.make_tensor("labels", TensorProto.STRING, [WIDTH], [b"ball", b"post", b"", b"x"])
+PLACES = helper.make_node("ArgMax", ["a"], ["i"], axis=1, keepdims=0)
+LOOKED_UP = [PLACES, helper.make_node("Gather", ["labels", "i"], ["g"], name="look")]
+TEXTS = {
+    "a weight": LOOKED_UP,
+    "a constant": [helper.make_node("Constant", [], ["labels"], value=LABELS), *LOOKED_UP],
+    "a cast": [helper.make_node("Cast", ["a"], ["g"], name="look", to=TensorProto.STRING)],
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_is_refused_by_the_node_that_reads_or_makes_it(name):
+    """Not by TVM's word for what it has no tensors of; what comes before can be compiled."""
+    nodes = [PRODUCT, *TEXTS[name], helper.make_node("Identity", ["g"], ["y"])]
+    shape = (2, WIDTH) if name == "a cast" else (2,)
+    model = make_model(nodes, ENDS[0], [("y", shape)], WEIGHT)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.STRING
+    if name == "a weight":
+        model.graph.initializer.append(LABELS)
+    with pytest.raises(NodesRefused) as error:
+        import_onnx(model)
+    operator = "Cast" if name == "a cast" else "Gather"
+    assert str(error.value) == (
+        f"1 node cannot be imported: {operator} (its values are text, and tensors here are "
+        "numbers) at 'look': end the model before it, as 'compile --cut' does, or express it by "
+        "other operators"
+    )

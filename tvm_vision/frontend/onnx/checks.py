@@ -14,7 +14,8 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 from ...error_lines import first_line
 from ...errors import InputError, UnsupportedModelError
 from ..limits import MOST_ELEMENTS
-from .graph import inner_graphs, nodes_in
+from ..refusals import CUT, NodesRefused, Refusal
+from .graph import inner_graphs, nodes_in, reads
 
 # Of what follows from weights alone: an ONNX file cannot hold more either.
 MOST_CONSTANT_BYTES = (1 << 31) - 1
@@ -61,6 +62,27 @@ def check_tensors(graph: onnx.GraphProto) -> None:
                 f"tensors of numbers are needed, and the input '{value.name}' is one of strings: "
                 "export the model without what reads text, and let the program around it do that"
             )
+
+
+def check_text(model: onnx.ModelProto) -> None:
+    """Raises NodesRefused for the nodes that read text, as labels that a network looks up, or make
+    it of numbers. Not for those behind them, which go with them."""
+    texts = {each.name for each in model.graph.initializer if each.data_type == TensorProto.STRING}
+    for node in nodes_in(model.graph):
+        if any(each.data_type == TensorProto.STRING for each in tensors_of([node])):
+            texts.update(filter(None, node.output))
+    refused = [
+        Refusal(node.op_type, node.name, "its values are text, and tensors here are numbers", CUT)
+        for node in model.graph.node
+        if not texts.isdisjoint(reads(node)) or _casts_to_text(node)
+    ]
+    if refused:
+        raise NodesRefused(refused)
+
+
+def _casts_to_text(node: onnx.NodeProto) -> bool:
+    wanted = [entry.i for entry in node.attribute if entry.name == "to"]
+    return node.op_type == "Cast" and wanted == [TensorProto.STRING]
 
 
 def check_outputs(model: onnx.ModelProto) -> None:

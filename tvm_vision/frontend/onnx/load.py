@@ -33,6 +33,7 @@ from .checks import (
     check_outputs,
     check_sizes,
     check_tensors,
+    check_text,
     drop_false_shapes,
     load_weights,
 )
@@ -447,6 +448,7 @@ def _convert(
         raise NodesRefused(error.refusals) from None
     # The importer prints before it raises, and warns of each name that it makes an identifier.
     light, rewritten = without_large_values(fixed), False
+    check_text(light)
     try:
         quiet = contextlib.redirect_stdout(io.StringIO())
         with ctrl_c_as_itself(), warnings.catch_warnings(), quiet:
