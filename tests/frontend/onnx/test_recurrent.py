@@ -336,3 +336,12 @@ def test_sequences_that_end_before_others(operator, options, length):
     model.graph.input.append(helper.make_tensor_value_info("lengths", 6, (BATCH,)))
     del model.graph.initializer[[t.name for t in model.graph.initializer].index("lengths")]
     assert_equal(ours(model, x, np.array(ends, np.int32)), wanted)
+
+
+@pytest.mark.parametrize("operator", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_sequences_that_end_before_others_on_a_vulkan_device(operator, direction):
+    """Backwards alone they were compared in 64 bits, which a driver gets wrong."""
+    x, ends = numbers(LENGTH, BATCH, FEATURES), [LENGTH, *range(1, BATCH)]
+    model = layer(operator, direction=direction, lengths=ends)
+    assert_equal(executor(import_onnx(model), "vulkan")(x), expected(model, x))

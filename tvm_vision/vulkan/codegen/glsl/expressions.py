@@ -244,9 +244,7 @@ class ExpressionPrinter(NarrowingPrinter):
         if (flag := compared_flag(node)) is not None:
             value = self.visit(flag[0])
             return value if flag[1] else self._negate(value)
-        left, right = node.a, node.b
-        if type_of(left) == INT64 and all(map(self.analysis.narrowable, (left, right))):
-            left, right = self.to_32_bits(left), self.to_32_bits(right)
+        left, right = self.narrow_sides(node.a, node.b) or (node.a, node.b)
         a, b = self.visit(left), self.visit(right)
         symbol = _COMPARISONS[type(node)]
         of = BOOL.with_lanes(a.type.lanes)

@@ -86,6 +86,19 @@ class NarrowingPrinter(Printer):
             return self._placeholder(self.narrow_names[handle(expression)], expression)
         return self._placeholder(Code(f"int({self.scalar(expression)})"), expression)
 
+    def narrow_sides(self, left: Any, right: Any) -> tuple[Any, Any] | None:
+        """The sides of a comparison of int64 as int32 ones that compare the same; None where they
+        cannot be. A number that is only known to have 32 bits may be a sum's term, as TVM writes
+        ``5 - i < n``: it is compared with the rest, of which more is known."""
+        if not all(type_of(side) == INT64 for side in (left, right)):
+            return None
+        terms = [*_terms(left), *_terms(right, added=False)]
+        alone = [(left, right), *(_one_side(terms, n) for n in range(len(terms)))]
+        for sides in alone:
+            if all(map(self.analysis.narrowable, sides)):
+                return self.to_32_bits(sides[0]), self.to_32_bits(sides[1])
+        return None
+
     def _narrowed(self, expression: Any) -> Any:
         node = type(expression)
         if type(expression) is ir.TensorLoad:
@@ -119,3 +132,22 @@ class NarrowingPrinter(Printer):
                 var, ir.Range(tirx.const(low, "int32"), tirx.const(high + 1, "int32")), True
             )
         return var
+
+
+def _terms(sum_of: Any, added: bool = True) -> list[tuple[Any, bool]]:
+    """What is added up, and whether each is added or subtracted."""
+    if type(sum_of) in (prim.Add, prim.Sub):
+        second = added == (type(sum_of) is prim.Add)
+        return [*_terms(sum_of.a, added), *_terms(sum_of.b, second)]
+    return [(sum_of, added)]
+
+
+def _one_side(terms: list[tuple[Any, bool]], number: int) -> tuple[Any, Any]:
+    """The sides of a comparison of a sum with 0, one term on its own."""
+    one, left = terms[number]
+    rest: Any = tirx.const(0, "int64")
+    others = [*terms[:number], *terms[number + 1 :]]
+    # What is added on its side first, so that partial sums stay as small as the sum.
+    for term, added in sorted(others, key=lambda other: other[1] == left):
+        rest = (prim.Sub if added == left else prim.Add)(rest, term)
+    return (one, rest) if left else (rest, one)
