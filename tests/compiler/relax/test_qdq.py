@@ -331,6 +331,11 @@ def integer_operators():
         {**of_x, "w": rows, "ws": np.float32(0.001), "wz": np.int8(0), "ys": np.float32(0.01),
          "yz": point},
     )  # fmt: skip
+    yield integer_model(
+        "QLinearMatMul", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], (3, 20), np.uint8,
+        {**of_x, "w": rows, "ws": np.resize(scales, 7), "wz": np.zeros(7, np.int8),
+         "ys": np.float32(0.01), "yz": point},
+    )  # fmt: skip
 
 
 @pytest.mark.usefixtures("device_info")
@@ -355,6 +360,45 @@ def test_operators_on_integers_are_the_same_kernels(model, target):
     apart = np.abs(found.astype(int) - expected.astype(int))
     assert apart.max() <= (expected.dtype == np.uint8)
     assert (apart > 0).mean() <= SHARE
+
+
+# Shapes of the scale and of the zero point of x, and of those of w.
+PLACES = {
+    "columns": ((), (), (7,), (7,)),
+    "columns of batches": ((), (), (2, 1, 7), (2, 1, 7)),
+    "rows": ((3,), (3,), (), ()),
+    "rows of batches, columns": ((2, 3, 1), (2, 3, 1), (7,), (7,)),
+    "one zero point": ((3,), (1,), (7,), ()),
+}
+
+
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("target", ["llvm", GPU])
+@pytest.mark.parametrize("name", PLACES)
+def test_products_of_rows_and_columns_with_scales_of_their_own(name, target):
+    random = np.random.default_rng(6)
+    shapes = dict(zip(("xs", "xz", "ws", "wz"), PLACES[name], strict=True))
+    given: dict[str, np.ndarray] = {
+        "xs": random.uniform(0.01, 0.03, shapes["xs"]).astype(np.float32),
+        "xz": random.integers(90, 160, shapes["xz"]).astype(np.uint8),
+        "w": random.integers(-127, 128, (2, 20, 7)).astype(np.int8),
+        "ws": random.uniform(0.001, 0.002, shapes["ws"]).astype(np.float32),
+        "wz": random.integers(-9, 9, shapes["wz"]).astype(np.int8),
+        "ys": np.array(0.01, np.float32), "yz": np.array(128, np.uint8),
+    }  # fmt: skip
+    model = integer_model(
+        "QLinearMatMul", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], (2, 3, 20), np.uint8, given
+    )
+    x = random.integers(0, 256, (2, 3, 20)).astype(np.uint8)
+    (found,) = outputs(compiled(model, target), x)
+    (scale, zero), (of_w, zero_of_w) = (
+        (given[name].reshape(-1, 1) if given[name].shape == (3,) else given[name] for name in names)
+        for names in (("xs", "xz"), ("ws", "wz"))
+    )
+    real = ((x.astype(float) - zero) * scale) @ ((given["w"].astype(float) - zero_of_w) * of_w)
+    wanted = np.clip(np.rint(real / given["ys"]) + 128, 0, 255)
+    assert wanted.std() > 20
+    assert np.abs(found - wanted).max() <= 1
 
 
 @pytest.mark.usefixtures("device_info")

@@ -42,17 +42,35 @@ def qlinear_conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def qlinear_matmul(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """QLinearMatMul as a MatMul of real numbers, quantized."""
+    """QLinearMatMul as a MatMul of real numbers, quantized. Rows of the first and columns of the
+    second may have scales of their own, as onnxruntime's quantizer gives columns."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = _inputs(node, 8)
-    if any(graph.shape(name) not in ((), (1,)) for name in (a_scale, b_scale, a_zero, b_zero)):
-        raise Unsupported(*ONE_SCALE)
     steps = NodeBuilder(graph, node)
     operands = [
-        steps("DequantizeLinear", value, *_scalars(steps, scale, zero))
-        for value, scale, zero in ((a, a_scale, a_zero), (b, b_scale, b_zero))
+        _of_places(steps, a, a_scale, a_zero, -2),
+        _of_places(steps, b, b_scale, b_zero, -1),
     ]
     real = steps("MatMul", *operands)
     return steps.finish(steps("QuantizeLinear", real, *_scalars(steps, y_scale, y_zero)))
+
+
+def _of_places(steps: NodeBuilder, value: str, scale: str, zero: str, axis: int) -> str:
+    """The real numbers of a tensor with one scale and zero point, one for each place along an axis,
+    or those of a tensor of as many axes, each of one place or of the numbers' own."""
+    graph, rank = steps.graph, len(steps.graph.shape(value))
+    shapes = [graph.shape(name) for name in (scale, zero)]
+    if all(shape in ((), (1,)) for shape in shapes):
+        return steps("DequantizeLinear", value, *_scalars(steps, scale, zero))
+    if rank < 2 or any(len(shape) not in (0, 1, rank) for shape in shapes):
+        raise Unsupported(*ONE_SCALE)
+    if shapes[0] == shapes[1] and len(shapes[0]) == 1:
+        return steps("DequantizeLinear", value, _scale(steps, scale), zero, axis=axis + rank)
+    values = [steps.cast(name, np.float32) for name in (value, scale, zero)]
+    scale, zero = (
+        each if len(shape) == rank else _along(steps, each, rank, axis, like=name)
+        for each, name, shape in zip(values[1:], (scale, zero), shapes, strict=True)
+    )
+    return steps("Mul", steps("Sub", values[0], zero), scale)
 
 
 def _inputs(node: onnx.NodeProto, count: int) -> list[str]:
