@@ -69,6 +69,24 @@ def test_three_products_of_the_same_rows_are_one(biases):
     assert added == any(biases)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_weights_may_have_names_behind_the_first_product(turned):
+    """As those of a network of fp16 have, which are widened each where it is read."""
+
+    def build(b: relax.BlockBuilder, x: Any) -> Any:
+        def product() -> Any:
+            named = b.emit(weights(WIDTH, WIDTH))
+            made = b.emit(OP.matmul(x, b.emit(OP.permute_dims(named)) if turned else named))
+            return b.emit(OP.add(made, b.emit(weights(WIDTH))))
+
+        return attended(b, *(product() for _ in range(3)))
+
+    module, _ = module_of(build, (1, TOKENS, WIDTH))
+    made = same(module, image(1, TOKENS, WIDTH))
+    assert products(made) == 3
+    assert len(calls_of(made, "relax.add")) == 1
+
+
 def test_columns_need_not_be_as_many():
     def build(b: relax.BlockBuilder, x: Any) -> Any:
         return attended(b, linear(b, x, 6), linear(b, x, 6), linear(b, x, 24))

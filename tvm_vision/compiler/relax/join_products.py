@@ -54,11 +54,13 @@ class _Product:
 
     Attributes:
         call: what is multiplied, and by what.
+        weights: of it, which may have a name behind the first product of a group.
         end: the variable of the product, or of it and its bias.
         bias: what is added to each row; None where nothing is.
     """
 
     call: Any
+    weights: np.ndarray
     end: Any
     bias: np.ndarray | None
 
@@ -71,20 +73,18 @@ def _groups(main: relax.Function) -> list[list[_Product]]:
             readers.setdefault(resolve(used, names.lookup), []).append((var, value))
     found: dict[Any, list[_Product]] = {}
     for var, value in bound:
-        if operator_of(value) != "relax.matmul" or not is_constant(value.args[1], names.lookup):
+        if operator_of(value) != "relax.matmul" or str(value.ty.dtype) != "float32":
             continue
-        weights, rows = fixed_shape(value.args[1]), fixed_shape(value)
-        if weights is None or len(weights) != 2 or rows is None:
+        weights = constant_of(value.args[1], names.lookup)
+        if weights is None or weights.ndim != 2 or fixed_shape(value) is None:
             continue
-        if str(value.ty.dtype) != "float32":
-            continue
-        product = _product(var, value, names, readers)
+        product = _product(var, value, weights, names, readers)
         if _is_attended(product.end, readers, names):
             found.setdefault(resolve(value.args[0], names.lookup), []).append(product)
     return [group for group in found.values() if len(group) > 1]
 
 
-def _product(var: Any, call: Any, names: Names, readers: Any) -> _Product:
+def _product(var: Any, call: Any, weights: np.ndarray, names: Names, readers: Any) -> _Product:
     """A product with its bias, where that is all that reads it."""
     behind, whole = readers.get(var, []), fixed_shape(call) or ()
     if len(behind) == 1 and names.uses(var) == 1 and operator_of(behind[0][1]) == "relax.add":
@@ -95,8 +95,8 @@ def _product(var: Any, call: Any, names: Names, readers: Any) -> _Product:
             # A bias of more axes than the product has would give it more.
             if alone and fixed_shape(added) == whole and is_constant(other, names.lookup):
                 bias = constant_of(other, names.lookup)
-                return _Product(call, end, None if bias is None else bias.reshape(-1))
-    return _Product(call, var, None)
+                return _Product(call, weights, end, None if bias is None else bias.reshape(-1))
+    return _Product(call, weights, var, None)
 
 
 def _is_attended(var: Any, readers: Any, names: Names) -> bool:
@@ -144,14 +144,10 @@ class _Rewriter(relax.PyExprMutator):
     def _whole(self, group: list[_Product]) -> Any:
         """The product of all of a group, made where the first is."""
         if id(group) not in self._joined:
-            weights = [
-                values
-                for part in group
-                if (values := constant_of(part.call.args[1], self.lookup_binding)) is not None
-            ]
+            weights = np.concatenate([part.weights for part in group], axis=1)
             name = str(group[0].end.name)
             source = self.visit_expr(group[0].call.args[0])
-            made = relax.op.matmul(source, constant_like(np.concatenate(weights, axis=1)))
+            made = relax.op.matmul(source, constant_like(weights))
             if any(part.bias is not None for part in group):
                 biases = [
                     np.zeros(self._columns(part), np.float32) if part.bias is None else part.bias
