@@ -58,9 +58,14 @@ def values(*shape):
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-BYTES = {"s": np.array(np.float32(0.02)), "z": np.array(np.uint8(128))}
-FINE = {"t": np.array(np.float32(1 / 256)), "o": np.array(np.uint8(0))}
+BYTES: dict[str, np.ndarray] = {"s": np.array(np.float32(0.02)), "z": np.array(np.uint8(128))}
+FINE: dict[str, np.ndarray] = {"t": np.array(np.float32(1 / 256)), "o": np.array(np.uint8(0))}
 STEPS = np.random.default_rng(4).integers(-127, 128, (5, 8), np.int8)
+CONVOLUTION: dict[str, np.ndarray] = {
+    **BYTES, **FINE, "t": np.array(np.float32(0.05)), "o": np.array(np.uint8(120)),
+    "g": np.random.default_rng(5).integers(-127, 128, (6, 4, 3, 3), np.int8),
+    "v": np.linspace(0.001, 0.003, 6, dtype=np.float32), "w": np.zeros(6, np.int8),
+}  # fmt: skip
 WEIGHT = np.random.default_rng(3).integers(0, 256, (5, 2, 8), np.uint8)
 
 
@@ -241,6 +246,26 @@ LAYERS = {
             quantized("", *"sz")[2],
         ],
         (1, 5, 6, 4), (1, 2, 5, 4), BYTES,
+    ),
+    "QLinearConv": (
+        quantized("QLinearConv", *"aszgvwto", channels_last=1, pads=[1, 1, 0, 0], strides=[2, 1]),
+        (1, 5, 6, 4), (1, 2, 5, 6), CONVOLUTION,
+    ),
+    "QLinearConv of a line, with a bias": (
+        [
+            quantized("", *"sz")[0],
+            helper.make_node(
+                "QLinearConv", [*"aszgvwtoc"], ["b"], domain=DOMAIN, channels_last=1, group=2
+            ),
+            quantized("", *"to")[2],
+        ],
+        (2, 7, 4), (2, 5, 6),
+        CONVOLUTION
+        | {"g": CONVOLUTION["g"][:, :2, 0], "c": np.arange(6, dtype=np.int32) * 300},
+    ),
+    "QLinearConv, channels first": (
+        quantized("QLinearConv", *"aszgvwto", channels_last=0), (1, 4, 5, 6), (1, 6, 3, 4),
+        CONVOLUTION,
     ),
     "QGemm": (
         quantized("QGemm", *"aszuvwcto", transB=1), (3, 8), (3, 5),

@@ -125,6 +125,20 @@ def _max_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     )
 
 
+def _convolution(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """ONNX's, of weights that lie as there, and an image whose channels may be last."""
+    build, weights = NodeBuilder(graph, node), graph.constant(node.input[3])
+    last, rank = attribute(node, "channels_last", 0), 4 if weights is None else weights.ndim
+    image, *others = node.input
+    if last:
+        image = build("Transpose", image, perm=[0, rank - 1, *range(1, rank - 1)])
+    names = "auto_pad dilations group kernel_shape pads strides"
+    found = build("QLinearConv", image, *others, **attributes(node, names))
+    if last:
+        found = build("Transpose", found, perm=[0, *range(2, rank), 1])
+    return build.finish(found)
+
+
 def _softmax(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """Softmax of the opset that the node names, whatever the file's is: before 13 over all axes
     from ``axis`` on, then over that axis alone."""
@@ -275,6 +289,7 @@ QUANTIZED: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "QLinearAdd": _sum,
     "QLinearAveragePool": _mean_pool,
     "QLinearConcat": _concatenated,
+    "QLinearConv": _convolution,
     "QLinearGlobalAveragePool": _global_mean,
     "QLinearLeakyRelu": _of_one("LeakyRelu", "alpha"),
     "QLinearMul": _times,
