@@ -49,6 +49,63 @@ def test_a_model_that_computes_in_fp16(cast, computes):
     assert Reference(model).fp16 is computes
 
 
+HALF = TensorProto.FLOAT16
+# name: the type of x, nodes from x to y, and whether they compute in fp16.
+WITHOUT_WEIGHTS = {
+    "inputs": (HALF, [helper.make_node("MatMul", ["x", "x"], ["y"])], True),
+    "inputs that are cast": (
+        HALF,
+        [
+            helper.make_node("Transpose", ["x"], ["t"]),
+            helper.make_node("Cast", ["t"], ["f"], to=TensorProto.FLOAT),
+            helper.make_node("Softmax", ["f"], ["y"]),
+        ],
+        False,
+    ),
+    "what is cast": (
+        TensorProto.FLOAT,
+        [
+            helper.make_node("Cast", ["x"], ["h"], to=HALF),
+            helper.make_node("Softmax", ["h"], ["y"]),
+        ],
+        True,
+    ),
+    "what is rounded": (
+        TensorProto.FLOAT,
+        [
+            helper.make_node("Cast", ["x"], ["h"], to=HALF),
+            helper.make_node("Cast", ["h"], ["f"], to=TensorProto.FLOAT),
+            helper.make_node("Softmax", ["f"], ["y"]),
+        ],
+        False,
+    ),
+    "a constant": (
+        HALF,
+        [
+            helper.make_node(
+                "Constant", [], ["c"], value=numpy_helper.from_array(np.ones(2, np.float16))
+            ),
+            helper.make_node("Concat", ["c", "c"], ["d"], axis=0),
+            helper.make_node("Softmax", ["d"], ["s"]),
+            helper.make_node("Reshape", ["x", "shape"], ["y"]),
+        ],
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_WEIGHTS)
+def test_numbers_of_fp16_that_are_no_weights(name):
+    """Their sums are rounded to fp16 as those of weights are, unless they are only moved."""
+    kind, nodes, computes = WITHOUT_WEIGHTS[name]
+    x = helper.make_tensor_value_info("x", kind, (2, 2))
+    y = onnx.ValueInfoProto(name="y")
+    shape = [numpy_helper.from_array(np.array([4]), "shape")]
+    graph = helper.make_graph(nodes, "half", [x], [y], shape)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    assert Reference(model).fp16 is computes
+
+
 def test_inputs_that_it_does_not_take_are_one_line(capfd):
     """A word that is in no vocabulary; onnxruntime's own log is silent."""
     nodes = [helper.make_node("Gather", ["words", "x"], ["y"])]

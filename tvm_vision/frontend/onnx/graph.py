@@ -26,6 +26,11 @@ _QUANTISED = frozenset(
     {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"}
     | {"ConvInteger", "MatMulInteger"}
 )
+# Operators that make none of the numbers that they give.
+_MOVES = frozenset(
+    {"Cast", "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split"}
+    | {"Squeeze", "Tile", "Transpose", "Unsqueeze"}
+)
 # The last change of the file format that has nothing to do with new types or operators.
 _LAST_IR_CHANGE = 8
 
@@ -47,17 +52,36 @@ def is_quantized(model: Path | onnx.ModelProto) -> bool:
 
 
 def computes_in_fp16(model: Path | onnx.ModelProto) -> bool:
-    """Whether a model, or that of a file, has weights of fp16 that more than a Cast reads: its sums
-    are rounded to fp16 then."""
+    """Whether a model, or that of a file, computes with numbers of fp16, be they weights, inputs or
+    cast to it, and not only moves or casts them: its sums are rounded to fp16 then."""
     proto = load_light(model) if isinstance(model, Path) else model
     half = {
         tensor.name
         for tensor in proto.graph.initializer
         if tensor.data_type == onnx.TensorProto.FLOAT16
     }
-    return bool(half) and any(
-        not half.isdisjoint(node.input) for node in nodes_in(proto.graph) if node.op_type != "Cast"
+    half.update(
+        value.name
+        for value in proto.graph.input
+        if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
     )
+    for node in nodes_in(proto.graph):
+        reads_half = not half.isdisjoint(node.input)
+        if reads_half and node.op_type not in _MOVES:
+            return True
+        moved = reads_half and node.op_type != "Cast"
+        if moved or onnx.TensorProto.FLOAT16 in _types_made(node):
+            half.update(filter(None, node.output))
+    return False
+
+
+def _types_made(node: onnx.NodeProto) -> list[int]:
+    """The type of ONNX that a Cast or a Constant of one tensor makes; empty for others."""
+    if node.op_type == "Cast":
+        return [entry.i for entry in node.attribute if entry.name == "to"]
+    if node.op_type == "Constant":
+        return [entry.t.data_type for entry in node.attribute if entry.name == "value"]
+    return []
 
 
 def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
