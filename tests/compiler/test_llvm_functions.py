@@ -1,15 +1,19 @@
 """Functions on a processor have all digits, of small numbers as well, and call no library."""
 
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+import tvm
 from onnx import TensorProto, helper
+from tvm import tirx
 
 from support.interpreter import run
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.tvm_compat.llvm_functions import exact_functions
 
 
 def computed(operator: str, x: np.ndarray) -> np.ndarray:
@@ -85,3 +89,17 @@ def test_no_function_of_the_c_library_is_called(operator: str) -> None:
     calls = [line for line in source.splitlines() if " call " in line and "float" in line]
     for function in ("exp", "log", "erf", "tanh"):
         assert not any(f"llvm.{function}." in line or f"@{function}f" in line for line in calls)
+
+
+@pytest.mark.parametrize(("function", "most"), [("exp", 30), ("erf", 25), ("log", 200)])
+def test_what_a_function_is_made_of_is_small(function: str, most: int) -> None:
+    """TVM goes through it as a tree, for each vector of a kernel: what reads a value in more places
+    than it needs to takes as much longer to compile, and what is made of that again as often."""
+    exact_functions()
+    x = tirx.decl_buffer((1,), "float32x16", name="x")
+    value = getattr(tirx, function)(tirx.BufferLoad(x, [0]))
+    store = tirx.BufferStore(x, value, [0])
+    kernel = tirx.PrimFunc([x], store).with_attr("target", tvm.target.Target({"kind": "llvm"}))
+    lowered = tirx.transform.LowerIntrin()(tvm.IRModule({"f": kernel}))["f"]
+    found = len(re.findall(r"\bx\b", lowered.script())) - 2  # the parameter, and what is stored
+    assert 0 < found <= most

@@ -152,9 +152,10 @@ def _erf(call: Any) -> Any:
 
 
 def _bounded(x: Any, least: float, most: float) -> Any:
-    """What is no number stays so."""
-    above = prim.Select(x < _like(least, x), _like(least, x), x)
-    return prim.Select(above > _like(most, x), _like(most, x), above)
+    """What is no number stays so: LLVM code of TVM's takes the second of two where the first is not
+    the larger, or the smaller. Selections would say the same with the value twice, and what is made
+    of this is gone through as a tree."""
+    return prim.Min(_like(most, x), prim.Max(_like(least, x), x))
 
 
 def _series(terms: Sequence[float], x: Any) -> Any:
