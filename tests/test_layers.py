@@ -15,7 +15,8 @@ from support.imports import circles, imports, modules
 # of this list.
 LAYERS = (
     "version errors error_lines lazy interrupts environment target_keys target_lists hosts "
-    "processors side_threads standard_streams child_processes freed_memory cache collecting",
+    "processors side_threads standard_streams child_processes freed_memory cache collecting "
+    "tvm_compat.quick_import",
     "with_tvm",
     "plain_files whole_files drivers options",
     "cache.files",

@@ -9,11 +9,13 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 from .collecting import collected_seldom
+from .tvm_compat.quick_import import quickly_imported
 
 BACKEND = "tvm_vision.vulkan"
 # TVM, and where ours has it from: the first of them to come brings the backend once it is complete.
@@ -50,7 +52,7 @@ class _AfterTvm:
         def and_then(module: ModuleType) -> None:
             del loader.exec_module
             # Of 150,000 objects that are made none is garbage.
-            with collected_seldom():
+            with collected_seldom(), quickly_imported() if name == "tvm" else nullcontext():
                 execute(module)
             importlib.import_module(BACKEND)
 

@@ -12,6 +12,7 @@ import threading
 from typing import Any
 
 from .. import errors
+from .quick_import import quickly_imported
 from .runtime_library import LIBRARIES
 
 
@@ -66,7 +67,8 @@ if LIBRARIES is not None and _lean:
     LIBRARIES.load()
     _import_without_torch("tvm_ffi")
 else:
-    importlib.import_module("tvm")
+    with quickly_imported():
+        importlib.import_module("tvm")
 
 import tvm_ffi  # noqa: E402
 
