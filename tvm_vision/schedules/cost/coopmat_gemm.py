@@ -91,13 +91,13 @@ class CoopmatTile:
         Args:
             lanes: threads of a subgroup.
         """
+        each, skew = self.bytes_each, self.skew
         rows, columns = TYPES[self.factors].b(self.n, self.k)
-        factors = self.m * (self.k + self.skew) + rows * (columns + self.skew)
-        sums = self.subtile_m * self.n if self.subtiles else self.m * self.n * self.slice_k
-        both = (self.bytes_each * factors, 4 * sums)
-        least = (VECTOR if self.bytes_each == 2 else VECTOR_BYTES) * self.subgroups * lanes
-        apart = any(size * self.k % least for size in (self.m, self.n))
-        return sum(both) if apart else max(both)
+        factors = each * (self.m * (self.k + skew) + rows * (columns + skew))
+        sums = 4 * self.n * (self.subtile_m if self.subtiles else self.m * self.slice_k)
+        least = (VECTOR if each == 2 else VECTOR_BYTES) * self.subgroups * lanes
+        apart = self.m * self.k % least or self.n * self.k % least
+        return factors + sums if apart else max(factors, sums)
 
     @property
     def subtile_m(self) -> int:

@@ -104,18 +104,16 @@ class DirectConvTile:
 
     def groups(self, of: Windows) -> int:
         """Workgroups that the output is cut into, each part of the channels apart."""
-        sizes = zip((of.height, of.width, of.filters), self.outputs, strict=True)
-        return of.batch * product(up(size, part) for size, part in sizes)
+        height, width, filters = self.outputs
+        return of.batch * up(of.height, height) * up(of.width, width) * up(of.filters, filters)
 
     def halo(self, of: Windows) -> tuple[int, int]:
         """Height and width of the image that the workgroup's outputs need."""
-        height, width = (
-            (size - 1) * stride + (kernel - 1) * dilation + 1
-            for size, stride, kernel, dilation in zip(
-                self.outputs[:2], of.stride, of.kernel, of.dilation, strict=True
-            )
+        height, width, _ = self.outputs
+        return (
+            (height - 1) * of.stride[0] + (of.kernel[0] - 1) * of.dilation[0] + 1,
+            (width - 1) * of.stride[1] + (of.kernel[1] - 1) * of.dilation[1] + 1,
         )
-        return height, width
 
     def matrices(self, of: Windows) -> tuple[int, int, int]:
         """Matrices that a subgroup holds: of the image, of weights, and sums."""
@@ -129,16 +127,18 @@ class DirectConvTile:
         rows, columns = self.k, self.outputs[2]
         if TYPES[of.factors].transposed:
             rows, columns = columns, rows
-        halo = product(self.halo(of)) * _skewed(self.k, of)
+        height, width = self.halo(of)
+        halo = height * width * _skewed(self.k, of)
         weights = of.kernel[0] * self.columns * rows * _skewed(columns, of)
         results = 4 * self.subgroups * self.matrix[0] * self.filters
         return max(of.bytes_each * (halo + weights), results)
 
     def fetched(self, of: Windows) -> tuple[int, int]:
         """Vectors of the halo and of weights that are fetched for ``k`` channels."""
-        weights = product(of.kernel) * self.k * self.outputs[2] if self.columns else 0
-        wide = VECTOR_BYTES // of.bytes_each
-        return product(self.halo(of)) * self.k // wide, weights // wide
+        (height, width), (high, wide) = self.halo(of), of.kernel
+        weights = high * wide * self.k * self.outputs[2] if self.columns else 0
+        vector = VECTOR_BYTES // of.bytes_each
+        return height * width * self.k // vector, weights // vector
 
     def registers(self, of: Windows, lanes: int) -> int:
         """Registers of a thread that matrices and what is fetched take."""
