@@ -307,14 +307,25 @@ def test_options_that_do_not_exist_are_refused(options, message):
         compile_model(module, signature, **{"target": "llvm", **options})
 
 
-def test_what_tvm_cannot_compile_is_one_line(monkeypatch):
+OPERATOR = 'ir.Op(span=None, ty=ir.Type(span=None), name="relax.add", support_level=10)'
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [("Check failed: x\n  a stack", "Check failed: x"), (f"In {OPERATOR}, y", "In relax.add, y")],
+)
+def test_what_tvm_cannot_compile_is_one_line_with_a_remedy(said, told, monkeypatch):
     def fail(*_):
-        raise tvm.error.InternalError("Check failed: x\n  a stack")
+        raise tvm.error.InternalError(said)
 
     monkeypatch.setattr("tvm_vision.compiler.kernels.make.cpu_schedules", fail)
     module, signature = module_of(lambda b, x: b.emit(OP.exp(x)), (4,))
-    with pytest.raises(UnsupportedModelError, match="kernels of the network: Check failed: x$"):
+    with pytest.raises(UnsupportedModelError) as raised:
         compile_model(module, signature, target="llvm")
+    assert str(raised.value) == (
+        f"TVM cannot compile the kernels of the network ({told}): report it with the model, and "
+        "try another target or '--opt-level 0' meanwhile"
+    )
 
 
 def test_compile_writes_a_package(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -216,6 +217,11 @@ def build_function(
         return tvm.tirx.build(module, target=target)
 
 
+# An operator as TVM writes it into its errors, with all that it knows of it.
+_OPERATOR = re.compile(r'ir\.Op\(span=.*?name="([\w.]+)".*?support_level=\d+\)')
+_REPORT = "report it with the model, and try another target or '--opt-level 0' meanwhile"
+
+
 @contextlib.contextmanager
 def _one_line(what: str) -> Iterator[None]:
     """Turns whatever TVM raises while it compiles into one line, and leaves our own alone."""
@@ -225,8 +231,9 @@ def _one_line(what: str) -> Iterator[None]:
     except TvmVisionError:
         raise
     except Exception as error:
+        reason = _OPERATOR.sub(r"\1", first_line(error))
         raise UnsupportedModelError(
-            f"TVM cannot compile the {what}: {first_line(error)}"
+            f"TVM cannot compile the {what} ({reason}): {_REPORT}"
         ) from error
 
 
