@@ -15,7 +15,6 @@ from types import ModuleType
 from typing import Any
 
 from .collecting import collected_seldom
-from .tvm_compat.quick_import import quickly_imported
 
 BACKEND = "tvm_vision.vulkan"
 # TVM, and where ours has it from: the first of them to come brings the backend once it is complete.
@@ -50,6 +49,9 @@ class _AfterTvm:
         execute = loader.exec_module
 
         def and_then(module: ModuleType) -> None:
+            # Whoever only looks around imports nothing of it.
+            from .tvm_compat.quick_import import quickly_imported
+
             del loader.exec_module
             # Of 150,000 objects that are made none is garbage.
             with collected_seldom(), quickly_imported() if name == "tvm" else nullcontext():
