@@ -127,15 +127,21 @@ def test_digits_read_upwards_on_what_they_cover() -> None:
         assert 0.03 < ink.mean() < 0.5 and not ink[:20].any() and not ink[-20:].any()
 
 
+def _standing(make, seed: int, ground: float, heights: tuple[float, float]) -> list:
+    """The parts of a thing of this seed, the same each time, which stands on the ground, as exactly
+    as said, reaches up to between the heights (metres), and is no goal."""
+    parts, again = (make(np.random.default_rng(seed)) for _ in range(2))
+    assert [(p.size, p.colour) for p in parts] == [(p.size, p.colour) for p in again]
+    assert min(part.bottom() for part in parts) == pytest.approx(0, abs=ground)
+    assert heights[0] < max(part.frame.at[2] for part in parts) < heights[1]
+    assert not any(part.role for part in parts)
+    return parts
+
+
 @pytest.mark.parametrize("make", [make for make, _ in uprights.UPRIGHTS])
 def test_upright_things_stand_on_the_ground_and_are_no_goals(make) -> None:
     for seed in range(8):
-        parts = make(np.random.default_rng(seed))
-        again = make(np.random.default_rng(seed))
-        assert [(p.size, p.colour) for p in parts] == [(p.size, p.colour) for p in again]
-        assert min(part.bottom() for part in parts) == pytest.approx(0, abs=0.12)
-        assert 0.4 < max(part.frame.at[2] for part in parts) < 3
-        assert not any(part.role for part in parts)
+        _standing(make, seed, 0.12, (0.4, 3))
     assert sum(share for _, share in uprights.UPRIGHTS) == pytest.approx(1)
 
 
@@ -503,12 +509,7 @@ def test_people_all_in_black() -> None:
 def test_furniture_stands_on_legs_and_is_no_goal(make) -> None:
     pale = 0
     for seed in range(12):
-        parts = make(np.random.default_rng(seed))
-        again = make(np.random.default_rng(seed))
-        assert [(p.size, p.colour) for p in parts] == [(p.size, p.colour) for p in again]
-        assert min(part.bottom() for part in parts) == pytest.approx(0, abs=0.05)
-        assert 0.35 < max(part.frame.at[2] for part in parts) < 2.1
-        assert not any(part.role for part in parts)
+        parts = _standing(make, seed, 0.05, (0.35, 2.1))
         pale += min(parts[0].colour) > 0.7
     assert pale >= 3  # as goalposts are
     assert sum(share for _, share in furniture.PIECES) == pytest.approx(1)
