@@ -49,6 +49,7 @@ class Pool:
         """capacity: images at most. size: of the images in a batch."""
         self.folder, self.device, self.size, self.count = folder, device, size, 0
         self.seen: set[str] = set()
+        self.newest = time.monotonic()  # when the last shard came
         self.next, self.lock = 0, threading.Lock()
         self.images = torch.empty(capacity, 512, 512, 3, dtype=torch.uint8, device=device)
         self.masks = torch.empty(capacity, 512, 512, dtype=torch.uint8, device=device)
@@ -81,6 +82,7 @@ class Pool:
         with np.load(path) as shard:
             arrays = {name: torch.from_numpy(shard[name]) for name in names}
         self.seen.add(path.name)
+        self.newest = time.monotonic()
         size = len(arrays["images"])
         if size > len(self.images):
             return
@@ -335,7 +337,7 @@ class Trainer:
                 speed = len(losses) * options.batch / (now - told)
                 print(
                     f"{self.spent:4.0f} s, step {self.step}, {pool.count} images, of "
-                    f"{len(pool.seen)} shards: losses of "
+                    f"{len(pool.seen)} shards, the last {now - pool.newest:.0f} s ago: losses of "
                     f"boxes, objectness, classes, pixels {parts}; {speed:.0f} images a second",
                     flush=True,
                 )
