@@ -108,7 +108,8 @@ class VisionNode(LifecycleNode):
         self._active = False
         self._fault = ""
         self._recovery_due = 0.0
-        self._name_check_due = time.monotonic() + DISCOVERY_SECONDS
+        self._name_check_after = DISCOVERY_SECONDS
+        self._name_check_due = time.monotonic() + self._name_check_after
         qos = overridden(self, "/diagnostics", "publisher", profile("reliable", 10))
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", qos)
         self._tick_timer = self._new_timer(TICK_SECONDS, self._tick)
@@ -427,7 +428,6 @@ class VisionNode(LifecycleNode):
         self._listen()
         self._watch_camera()
         if self._name_check_due and time.monotonic() > self._name_check_due:
-            self._name_check_due = 0.0
             self._check_name()
 
     def _watch_camera(self) -> None:
@@ -435,8 +435,13 @@ class VisionNode(LifecycleNode):
         self.camera.watch(silent, self.settings.stall_timeout)
 
     def _check_name(self) -> None:
+        """Warns once of another node of this name, and looks again, each time after twice as long,
+        until then: on a busy machine it may be seen late."""
         own = (self.get_name(), self.get_namespace())
+        self._name_check_after *= 2
+        self._name_check_due = time.monotonic() + self._name_check_after
         if self.get_node_names_and_namespaces().count(own) > 1:
+            self._name_check_due = 0.0
             self.get_logger().warning(
                 f"another node is called {self.get_fully_qualified_name()}, and both answer: start "
                 "one in another namespace (namespace:=...) or ROS_DOMAIN_ID"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -243,6 +244,30 @@ def test_two_nodes_in_one_domain(graph, start):
         left.next()
         assert right.all() == []
     twin.wait_for("another node is called /right/vision, and both answer")
+
+
+def test_a_twin_that_is_seen_late_is_told_of_once() -> None:
+    """It is looked for after longer and longer, until it is there."""
+    from tvm_vision_ros.node import VisionNode
+
+    own = ("vision", "/right")
+    names, waits = [own], []
+    told: list[str] = []
+    node = SimpleNamespace(
+        get_name=lambda: own[0],
+        get_namespace=lambda: own[1],
+        get_fully_qualified_name=lambda: "/right/vision",
+        get_node_names_and_namespaces=lambda: names,
+        get_logger=lambda: SimpleNamespace(warning=told.append),
+        _name_check_after=2.0,
+    )
+    for _ in range(2):
+        VisionNode._check_name(node)
+        waits.append(node._name_check_due - time.monotonic())
+    assert waits == [pytest.approx(4, abs=0.5), pytest.approx(8, abs=0.5)] and not told
+    names.append(own)
+    VisionNode._check_name(node)
+    assert len(told) == 1 and "/right/vision" in told[0] and not node._name_check_due
 
 
 @pytest.mark.parametrize("delay", [0.05, 0.3, 0.6, 0.9, 1.3, 2.0])
