@@ -12,8 +12,8 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any
@@ -91,13 +91,14 @@ class Trial:
             self.compile_s = sum(took) / len(took)
         self.tell(f"{self.network.name}: {name} is ready")
 
-    def load(self, name: str) -> None:
-        """Loads an engine's rows, which stay loaded; of those that are slow to load few at once."""
-        with _SLOW_AT_ONCE if name == SLOW_TO_LOAD else nullcontext():
-            within = self.slow_until - time.monotonic() if name == SLOW_TO_LOAD else math.inf
-            self.measurement.load(self.of(name), min(within, SETTINGS.answer_seconds))
-        problem = next((row.problem for row in self.of(name) if row.problem), "is loaded")
-        self.tell(f"{self.network.name}: {name} {problem}")
+    def load_slow(self) -> None:
+        """Loads the rows that are slow to load, of few trials at once; they stay loaded."""
+        rows = self.of(SLOW_TO_LOAD)
+        with _SLOW_AT_ONCE:
+            within = self.slow_until - time.monotonic()
+            self.measurement.load(rows, min(within, SETTINGS.answer_seconds))
+        problem = next((row.problem for row in rows if row.problem), "is loaded")
+        self.tell(f"{self.network.name}: {SLOW_TO_LOAD} {problem}")
 
     def load_rest(self) -> None:
         """Loads all that are not."""
@@ -152,13 +153,14 @@ def plan(
 
 def make_ready(trials: Sequence[Trial]) -> None:
     """Converts for all, on all cores, what takes longest first."""
-    jobs: list[tuple[Callable[[str], None], str]] = []
+    jobs: list[Callable[[], None]] = []
     for name in (SLOW_TO_LOAD, *CONVERTED):
         for trial in trials:
             if any(not row.problem for row in trial.of(name)):
-                jobs.append((trial.load if name == SLOW_TO_LOAD else trial.convert, name))
+                convert = partial(trial.convert, name)
+                jobs.append(trial.load_slow if name == SLOW_TO_LOAD else convert)
     with ThreadPoolExecutor(cores()) as pool:
-        for done in as_completed([pool.submit(step, name) for step, name in jobs]):
+        for done in as_completed(map(pool.submit, jobs)):
             done.result()
 
 

@@ -133,7 +133,7 @@ def test_a_compiler_that_is_late_is_not_waited_for(tmp_path: Path) -> None:
     told: list[str] = []
     made = plan(NETWORKS[0], tmp_path, [SLOW_TO_LOAD], {}, told.append, slow_until=0.0)
     made.folder.mkdir(parents=True)
-    made.load(SLOW_TO_LOAD)
+    made.load_slow()
     made.close()
     assert [row.problem for row in made.rows] == ["no answer within 0 s"]
     assert told == [f"{NETWORKS[0].name}: {SLOW_TO_LOAD} no answer within 0 s"]

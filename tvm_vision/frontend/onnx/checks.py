@@ -15,7 +15,7 @@ from ...error_lines import first_line
 from ...errors import InputError, UnsupportedModelError
 from ..limits import MOST_ELEMENTS
 from ..refusals import CUT, NodesRefused, Refusal
-from .graph import inner_graphs, nodes_in, reads
+from .graph import attribute, inner_graphs, nodes_in, reads
 
 # Of what follows from weights alone: an ONNX file cannot hold more either.
 MOST_CONSTANT_BYTES = (1 << 31) - 1
@@ -74,15 +74,11 @@ def check_text(model: onnx.ModelProto) -> None:
     refused = [
         Refusal(node.op_type, node.name, "its values are text, and tensors here are numbers", CUT)
         for node in model.graph.node
-        if not texts.isdisjoint(reads(node)) or _casts_to_text(node)
+        if not texts.isdisjoint(reads(node))
+        or (node.op_type == "Cast" and attribute(node, "to") == TensorProto.STRING)
     ]
     if refused:
         raise NodesRefused(refused)
-
-
-def _casts_to_text(node: onnx.NodeProto) -> bool:
-    wanted = [entry.i for entry in node.attribute if entry.name == "to"]
-    return node.op_type == "Cast" and wanted == [TensorProto.STRING]
 
 
 def check_outputs(model: onnx.ModelProto) -> None:

@@ -70,18 +70,17 @@ def computes_in_fp16(model: Path | onnx.ModelProto) -> bool:
         if reads_half and node.op_type not in _MOVES:
             return True
         moved = reads_half and node.op_type != "Cast"
-        if moved or onnx.TensorProto.FLOAT16 in _types_made(node):
+        if moved or _type_made(node) == onnx.TensorProto.FLOAT16:
             half.update(filter(None, node.output))
     return False
 
 
-def _types_made(node: onnx.NodeProto) -> list[int]:
-    """The type of ONNX that a Cast or a Constant of one tensor makes; empty for others."""
-    if node.op_type == "Cast":
-        return [entry.i for entry in node.attribute if entry.name == "to"]
+def _type_made(node: onnx.NodeProto) -> int | None:
+    """The type of ONNX that a Cast or a Constant of one tensor makes; None for others."""
     if node.op_type == "Constant":
-        return [entry.t.data_type for entry in node.attribute if entry.name == "value"]
-    return []
+        value = attribute(node, "value")
+        return None if value is None else int(value.data_type)
+    return attribute(node, "to") if node.op_type == "Cast" else None
 
 
 def graph_inputs(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
