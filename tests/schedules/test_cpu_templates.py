@@ -25,6 +25,11 @@ from tvm_vision.schedules import (
     schedule_with,
 )
 from tvm_vision.topi import nchwc
+from tvm_vision.topi.winograd import (
+    Tiling,
+    transform_image_in_blocks,
+    transform_output_in_blocks,
+)
 from tvm_vision.tuning.measure import compare
 from tvm_vision.tuning.worker import Argument, random_array
 
@@ -57,6 +62,29 @@ def pool(size: tuple[int, int]) -> Maker:
         x = te.placeholder((1, 3, *size, B), "float32", "x")
         out = [(extent - 1) // 2 + 1 for extent in size]
         return te.create_prim_func([x, nchwc.max_pool(x, window, out)])
+
+    return make
+
+
+def transformed(m: int, size: tuple[int, int], pads: tuple[int, int], images: int = 1) -> Maker:
+    """An image of 2 blocks for Winograd's convolution; its size is that of the result."""
+
+    def make() -> Any:
+        tiling = Tiling(m, images, *size, *pads)
+        shape = sizes(images, 2, size[0] + 2 - 2 * pads[0], size[1] + 2 - 2 * pads[1], B)
+        x = te.placeholder(shape, "float32", "x")
+        return te.create_prim_func([x, transform_image_in_blocks(x, tiling)])
+
+    return make
+
+
+def transformed_back(m: int, size: tuple[int, int], images: int = 1) -> Maker:
+    """With a bias and relu behind it."""
+
+    def make() -> Any:
+        tiling = Tiling(m, images, *size, 1, 1)
+        x = te.placeholder(sizes(1, 2 * tiling.edge**2, 1, tiling.tiles, B), "float32", "x")
+        return te.create_prim_func([x, *_behind(transform_output_in_blocks(x, tiling))])
 
     return make
 
@@ -268,6 +296,8 @@ def _behind(y: Any) -> list[Any]:
     return [bias, te.compute(shape, lambda *at: te.max(added(*at), zero))]
 
 
+# Templates whose cases are all tried.
+WRITTEN_ANEW = ("cpu_transpose", "cpu_pool", "cpu_winograd")
 CASES: dict[str, tuple[str, Maker]] = {
     "1x1": ("cpu_window", convolution((7, 9), (19, 40))),
     "1x1 of batches": ("cpu_window", convolution((5, 5), (16, 24), images=3)),
@@ -279,6 +309,13 @@ CASES: dict[str, tuple[str, Maker]] = {
     "depthwise": ("cpu_window", depthwise((13, 15), 21, 3, 1)),
     "depthwise, half": ("cpu_window", depthwise((14, 15), 16, 5, 2)),
     "pool": ("cpu_window", pool((13, 15))),
+    "winograd's image": ("cpu_winograd", transformed(4, (13, 18), (1, 1), images=2)),
+    "winograd's image of one tile": ("cpu_winograd", transformed(4, (3, 2), (1, 1))),
+    "winograd's image without padding": ("cpu_winograd", transformed(2, (9, 6), (0, 0))),
+    "winograd's image far from its edges": ("cpu_winograd", transformed(2, (8, 7), (2, 0))),
+    "winograd's result": ("cpu_winograd", transformed_back(4, (13, 18), images=2)),
+    "winograd's result of whole tiles": ("cpu_winograd", transformed_back(4, (8, 12))),
+    "winograd's result of small tiles": ("cpu_winograd", transformed_back(2, (7, 4))),
     "gather": ("cpu_gather", gathered),
     "product": ("cpu_product", product((3,), 15, 70, 33, behind=True)),
     "attention's": ("cpu_product", product((2, 3), 49, 16, 49)),
@@ -386,7 +423,7 @@ def check(function: Any, template: str, tried: Sequence[ScheduleConfig]) -> None
      "softmax", "softmax of whole vectors", "softmax of a row", "layer normalization", "mean",
      "largest", "joined rows", "joined channels", "padded", "mirrored", "nearest inside",
      "every second from a place",
-     *(name for name, (template, _) in CASES.items() if template in ("cpu_transpose", "cpu_pool"))],
+     *(name for name, (template, _) in CASES.items() if template in WRITTEN_ANEW)],
 )  # fmt: skip
 def test_some_candidates_are_right(name: str) -> None:
     """The likeliest, one from the middle and the least likely; the slow test tries all."""
@@ -423,6 +460,7 @@ def test_candidates_differ_in_every_number() -> None:
         ("cpu_rows", {"vectors", "parallel"}),
         ("cpu_pieces", {"vectors", "parallel"}),
         ("cpu_pool", {"vectors", "parallel"}),
+        ("cpu_winograd", {"parallel"}),
         ("cpu_transpose", {"columns", "rows", "parallel"}),
         ("cpu_nest", {"channels", "vectors", "threads_from"}),
     ):

@@ -29,6 +29,7 @@ QUICK = (
     "relu, on a processor", "conv2d, on a processor",
     "max_pool2d, on a processor", "gather, on a processor", "mirrored edges, on a processor",
     "axes in another order, on a processor", "max_pool2d in the network's order, on a processor",
+    "winograd's image, m = 4, on a processor", "winograd's output, m = 4, on a processor",
 )  # fmt: skip
 EVERY = [(name, dtype) for name, case in CASES.items() for dtype in case.dtypes]
 

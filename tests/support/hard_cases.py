@@ -24,7 +24,15 @@ from tvm_vision.schedules.cost.direct_conv import DirectConvTile
 from tvm_vision.schedules.gpu.trace import TRACE
 from tvm_vision.topi import nchwc
 from tvm_vision.topi.attention import FORM, AttentionForm, View, attention
-from tvm_vision.topi.winograd import MATRICES, Rows, Tiling, transform_image, transform_output
+from tvm_vision.topi.winograd import (
+    MATRICES,
+    Rows,
+    Tiling,
+    transform_image,
+    transform_image_in_blocks,
+    transform_output,
+    transform_output_in_blocks,
+)
 from tvm_vision.tuning.metaschedule import trace_decision
 
 OP = relax.op
@@ -120,12 +128,17 @@ def _general(elementwise: str, product: str, reduction: str) -> dict[str, Case]:
     }  # fmt: skip
 
 
-def _winograd(of_image: bool, m: int) -> Case:
+def _winograd(of_image: bool, m: int, on_processor: bool = False) -> Case:
     tiling = Tiling(m, 1, 7, 9, top=1, left=1)
-    matrices, edge, channels = MATRICES[m], m + 2, 3
+    matrices, edge, channels = MATRICES[m], m + 2, B if on_processor else 3
     rows = matrices.image if of_image else matrices.output
+    shape: tuple[int, ...]
     shape = (1, channels, 7, 9) if of_image else (edge * edge, channels, tiling.tiles)
-    transform = transform_image if of_image else transform_output
+    if on_processor:
+        shape = (1, 1, 7, 9, B) if of_image else (1, edge * edge, 1, tiling.tiles, B)
+        transform = transform_image_in_blocks if of_image else transform_output_in_blocks
+    else:
+        transform = transform_image if of_image else transform_output
 
     def function(dtype: str) -> tirx.PrimFunc:
         x = te.placeholder(shape, dtype, "x")
@@ -153,11 +166,21 @@ def _winograd(of_image: bool, m: int) -> Case:
         found = found.transpose(2, 3, 0, 4, 1).reshape(1, channels, tiling.rows * m, -1)
         return np.asarray(found[:, :, :7, :9])
 
-    # Each factor of a term may be rounded, too.
+    def whole(x: Array, sign: Callable[[float], float]) -> Array:
+        """The same of channels in one block."""
+        if not on_processor:
+            return transformed(x, sign)
+        if of_image:
+            found = transformed(np.moveaxis(x[:, 0], -1, 1), sign)
+            return np.moveaxis(found, 1, -1)[None, :, None]
+        return np.moveaxis(transformed(np.moveaxis(x[0, :, 0], -1, 1), sign), 1, -1)[:, None]
+
+    # Each factor of a term may be rounded, too; on a processor what rows share is added up first.
     terms = max(sum(n != 0 for n in row) for row in rows) ** 2 + 2
+    more: dict[str, Any] = {"dtypes": ("float32",)} if on_processor else {}
     return Case(
-        "winograd", function, (shape,), lambda x: transformed(x, lambda n: n), terms,
-        magnitudes=lambda x: transformed(x, abs),
+        "cpu_winograd" if on_processor else "winograd", function, (shape,),
+        lambda x: whole(x, lambda n: n), terms, magnitudes=lambda x: whole(x, abs), **more,
     )  # fmt: skip
 
 
@@ -369,6 +392,13 @@ CASES: dict[str, Case] = {
     **{
         f"{name}, on a processor": replace(case, dtypes=("float32",))
         for name, case in _general("cpu_nest", "cpu_product", "cpu_rows").items()
+    },
+    **{
+        f"winograd's {'image' if of_image else 'output'}, m = {m}, on a processor": _winograd(
+            of_image, m, on_processor=True
+        )
+        for of_image in (True, False)
+        for m in MATRICES
     },
     "conv2d, on a processor": _processor_case(
         lambda x, w: nchwc.convolution(x, w, _WINDOW, (2 * B, 7, 9)),

@@ -88,7 +88,7 @@ from .relax.weights_by_window import weights_by_window
 from .relax.whole_rows import Rows, join_rows
 from .relax.widen_fp16 import computes_in_fp16, widen_fp16
 from .relax.windows_as_rows import windows_as_rows
-from .relax.winograd import winograd
+from .relax.winograd import winograd, winograd_tiles
 from .target import with_llvm_opt_level
 from .tir.dead_block_elimination import eliminate_dead_blocks
 from .tir.exact_casts import cancel_casts
@@ -212,7 +212,8 @@ def _volumes_as_images(network: Compilation) -> None:
 
 def _blocks_of_channels(network: Compilation) -> None:
     block = channel_block(network.target)
-    _relax(block_channels(block), relax.transform.DeadCodeElimination())(network)
+    chosen = winograd_tiles(network.target, network.options, matrices=False)
+    _relax(block_channels(block, chosen), relax.transform.DeadCodeElimination())(network)
 
 
 def _layout_on_gpu(network: Compilation) -> None:

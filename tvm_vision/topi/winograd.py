@@ -28,6 +28,9 @@ KERNEL = 3
 TRANSFORM = "tvm_vision.winograd"
 # Annotation of the last block of an output transform: the axis of rows in the output, and m.
 TILES = "tvm_vision.winograd_tiles"
+# Annotations of the blocks that write a transform whose channels lie in blocks: its tiling.
+IMAGE = "tvm_vision.winograd_image"
+OUTPUT = "tvm_vision.winograd_output"
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,16 @@ class Tiling:
     left: int
     channels_last: bool = False
 
+    def to_list(self) -> list[int]:
+        """For an annotation."""
+        return [self.m, self.batch, self.height, self.width, self.top, self.left]
+
+    @classmethod
+    def of_list(cls, numbers: Sequence[int]) -> Tiling:
+        """From ``to_list``."""
+        m, batch, height, width, top, left = (int(number) for number in numbers)
+        return cls(m, batch, height, width, top, left)
+
     def of(self, m: int) -> Tiling:
         """The same image in tiles of another size."""
         return replace(self, m=m)
@@ -135,17 +148,51 @@ def transform_weights(weights: Array, m: int) -> Array:
 
 def transform_image(x: Any, tiling: Tiling) -> Any:
     """An image as ((m+2)², c, p); with channels last as ((m+2)², p, c)."""
+    edge, last = tiling.edge, tiling.channels_last
+    channels = int(x.shape[3 if last else 1])
+
+    def place(n: Any, c: Any, y: Any, z: Any) -> Any:
+        return x(n, y, z, c) if last else x(n, c, y, z)
+
+    height, width = (int(size) for size in (x.shape[1:3] if last else x.shape[2:4]))
+    whole = _of_image(place, (channels, height, width), tiling, str(x.dtype))
+    deep = edge * edge
+    if last:
+        order = (deep, tiling.tiles, channels)
+        return te.compute(order, lambda a, p, c: whole(a, c, p), "winograd_image")
+    return te.compute((deep, channels, tiling.tiles), whole, "winograd_image")
+
+
+def transform_image_in_blocks(x: Any, tiling: Tiling) -> Any:
+    """An image (n, c / b, h, w, b), whose channels are whole blocks, as (1, (m+2)² c / b, 1, p, b):
+    that of a convolution of single pixels in (m+2)² groups."""
+    _, blocks, height, width, block = (int(size) for size in x.shape)
+    whole = _of_image(
+        lambda n, c, y, z: x(n, c // block, y, z, c % block), (blocks * block, height, width),
+        tiling, str(x.dtype),
+    )  # fmt: skip
+    return te.compute(
+        (1, tiling.edge**2 * blocks, 1, tiling.tiles, block),
+        lambda _n, g, _y, p, lane: whole(g // blocks, g % blocks * block + lane, p),
+        "winograd_image",
+        attrs={IMAGE: tiling.to_list()},
+    )
+
+
+def _of_image(
+    place: Callable[..., Any], sizes: tuple[int, int, int], tiling: Tiling, dtype: str
+) -> Callable[[Any, Any, Any], Any]:
+    """Number a of the transform of channel c of tile p, by stages of their own. place: of an
+    image, channel, row and column; sizes: channels, height, width."""
     edge, matrix = tiling.edge, MATRICES[tiling.m].image
-    axes = (1, 2, 3) if tiling.channels_last else (2, 3, 1)
-    height, width, channels = (int(x.shape[axis]) for axis in axes)
+    channels, height, width = sizes
 
     def pixel(c: Any, p: Any, i: Any, j: Any) -> Any:
         y = p // tiling.columns % tiling.rows * tiling.m + i - tiling.top
         z = p % tiling.columns * tiling.m + j - tiling.left
         n = p // (tiling.rows * tiling.columns)
-        at = (n, y, z, c) if tiling.channels_last else (n, c, y, z)
         inside = tirx.all(y >= 0, y < height, z >= 0, z < width)
-        return tirx.if_then_else(inside, x(*at), tirx.const(0, x.dtype))
+        return tirx.if_then_else(inside, place(n, c, y, z), tirx.const(0, dtype))
 
     shape = (channels, tiling.tiles, edge, edge)
     window = te.compute(shape, pixel, "window", attrs={TRANSFORM: 0})
@@ -155,28 +202,53 @@ def transform_image(x: Any, tiling: Tiling) -> Any:
         "half_transformed",
         attrs={TRANSFORM: 1},
     )
-
-    def whole(a: Any, c: Any, p: Any) -> Any:
-        return _row(matrix, a % edge, lambda k: half(c, p, a // edge, k))
-
-    deep = edge * edge
-    if tiling.channels_last:
-        order = (deep, tiling.tiles, channels)
-        return te.compute(order, lambda a, p, c: whole(a, c, p), "winograd_image")
-    return te.compute((deep, channels, tiling.tiles), whole, "winograd_image")
+    return lambda a, c, p: _row(matrix, a % edge, lambda k: half(c, p, a // edge, k))
 
 
 def transform_output(product: Any, tiling: Tiling) -> Any:
     """((m+2)², o, p), with channels last ((m+2)², p, o), as an image."""
+    last = tiling.channels_last
+    channels = int(product.shape[2 if last else 1])
+    place = _of_output(
+        lambda a, o, p: product(a, *((p, o) if last else (o, p))),
+        channels,
+        tiling,
+        1 if last else 2,
+    )
+    sizes = (tiling.height, tiling.width)
+    if last:
+        shape = (tiling.batch, *sizes, channels)
+        return te.compute(shape, lambda n, y, z, o: place(n, o, y, z), "winograd_output")
+    return te.compute((tiling.batch, channels, *sizes), place, "winograd_output")
+
+
+def transform_output_in_blocks(product: Any, tiling: Tiling) -> Any:
+    """(1, (m+2)² o / b, 1, p, b) as an image (n, o / b, h, w, b)."""
+    _, all_blocks, _, _, block = (int(size) for size in product.shape)
+    blocks = all_blocks // tiling.edge**2
+    place = _of_output(
+        lambda a, o, p: product(0, a * blocks + o // block, 0, p, o % block), blocks * block,
+        tiling, 2,
+    )  # fmt: skip
+    return te.compute(
+        (tiling.batch, blocks, tiling.height, tiling.width, block),
+        lambda n, o, y, z, lane: place(n, o * block + lane, y, z),
+        "winograd_output",
+        attrs={OUTPUT: tiling.to_list()},
+    )
+
+
+def _of_output(
+    product: Callable[[Any, Any, Any], Any], channels: int, tiling: Tiling, axis: int
+) -> Callable[[Any, Any, Any, Any], Any]:
+    """A pixel of a result, by stages of their own, of its image, channel, row and column. product:
+    of a number of the transform, a channel and a tile; axis: of rows in the result."""
     edge, m, matrix = tiling.edge, tiling.m, MATRICES[tiling.m].output
-    channels = int(product.shape[2 if tiling.channels_last else 1])
-
-    def factor(o: Any, p: Any, i: Any, j: Any) -> Any:
-        at = (p, o) if tiling.channels_last else (o, p)
-        return product(i * edge + j, *at)
-
     factors = te.compute(
-        (channels, tiling.tiles, edge, edge), factor, "factors", attrs={TRANSFORM: 0}
+        (channels, tiling.tiles, edge, edge),
+        lambda o, p, i, j: product(i * edge + j, o, p),
+        "factors",
+        attrs={TRANSFORM: 0},
     )
     half = te.compute(
         (channels, tiling.tiles, m, edge),
@@ -188,18 +260,14 @@ def transform_output(product: Any, tiling: Tiling) -> Any:
         (channels, tiling.tiles, m, m),
         lambda o, p, i, j: _row(matrix, j, lambda k: half(o, p, i, k)),
         "tile",
-        attrs={TRANSFORM: 2, TILES: [1 if tiling.channels_last else 2, m]},
+        attrs={TRANSFORM: 2, TILES: [axis, m]},
     )
 
     def place(n: Any, o: Any, y: Any, z: Any) -> Any:
         p = (n * tiling.rows + y // m) * tiling.columns + z // m
         return tile(o, p, y % m, z % m)
 
-    sizes = (tiling.height, tiling.width)
-    if tiling.channels_last:
-        shape = (tiling.batch, *sizes, channels)
-        return te.compute(shape, lambda n, y, z, o: place(n, o, y, z), "winograd_output")
-    return te.compute((tiling.batch, channels, *sizes), place, "winograd_output")
+    return place
 
 
 def _row(matrix: Rows, index: Any, load: Callable[[int], Any]) -> Any:
@@ -207,23 +275,25 @@ def _row(matrix: Rows, index: Any, load: Callable[[int], Any]) -> Any:
 
     All rows, told apart by conditions that go away once the loop over ``index`` is written out.
     """
-    *others, last = (_dot(row, load) for row in matrix)
+    *others, last = (dot(row, load) for row in matrix)
     for number, value in reversed(list(enumerate(others))):
         last = tirx.if_then_else(index == number, value, last)
     return last
 
 
-def _dot(row: Sequence[Fraction], load: Callable[[int], Any]) -> Any:
+def dot(row: Sequence[Fraction], load: Callable[[int], Any]) -> Any:
+    """Numbers times what ``load`` gives for their places, added up; None of zeros alone."""
     total: Any = None
-    # Each row has a positive number; it comes first, as nothing is there to subtract from before.
+    # A positive number comes first where there is one, as nothing is there to subtract from before.
     for place in sorted(range(len(row)), key=lambda place: row[place] <= 0):
-        factor, value = row[place], load(place)
+        factor = row[place]
         if factor == 0:
+            continue
+        value = load(place)
+        if total is None:
+            total = value if factor == 1 else value * tirx.const(float(factor), value.ty.dtype)
             continue
         if abs(factor) != 1:
             value = value * tirx.const(float(abs(factor)), value.ty.dtype)
-        if total is None:
-            total = value
-        else:
-            total = total + value if factor > 0 else total - value
+        total = total + value if factor > 0 else total - value
     return total

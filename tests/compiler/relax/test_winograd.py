@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 from tvm import relax
 from tvm.target import Target
 
@@ -15,7 +16,7 @@ from support.networks import NETWORKS, reference
 from support.numpy_operators import sliding_windows
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model, prepare
-from tvm_vision.compiler.relax.winograd_cost import ConvShape, fastest
+from tvm_vision.compiler.relax.winograd_cost import ConvShape, fastest, fastest_on_processor
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import TargetLimits, schedule_function
@@ -57,10 +58,12 @@ def count(kernels: list[str]) -> int:
     return sum("winograd_output" in name for name in kernels)
 
 
-def run(module: Any, signature: Any, inputs: list[np.ndarray], **options: Any) -> Any:
-    """Names of the kernels and the results, on the first device."""
-    compiled = compile_model(module, signature, target="vulkan", **options)
-    executor = executor_of(compiled)
+def run(
+    module: Any, signature: Any, inputs: list[np.ndarray], target: str = "vulkan", **options: Any
+) -> Any:
+    """Names of the kernels and the results, on the first device of the target."""
+    compiled = compile_model(module, signature, target=target, **options)
+    executor = executor_of(compiled, tvm.cpu() if target == "llvm" else None)
     for place, value in enumerate(inputs):
         executor.set_input(place, value)
     executor.run()
@@ -115,6 +118,38 @@ def test_results_equal_numpy(
     assert count(names) == 1
     assert "relu" in own[-1]
     assert error_of(result, expected) < TOLERANCE[precision, m]
+
+
+@pytest.mark.parametrize("m", ["2", "4"])
+@pytest.mark.parametrize(
+    ("shape", "outputs", "padding"),
+    [
+        ((1, 64, 14, 14), 64, (1, 1, 1, 1)),
+        ((3, 32, 9, 13), 33, (1, 1, 1, 1)),
+        ((1, 32, 11, 12), 16, (0, 0, 0, 0)),
+        ((2, 16, 13, 10), 20, (0, 1, 2, 3)),
+        ((1, 16, 30, 2), 16, (2, 2, 2, 2)),
+        ((1, 16, 2, 41), 16, (1, 1, 1, 1)),
+    ],
+)
+def test_processors_equal_numpy(
+    shape: Any, outputs: int, padding: Any, m: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Channels lie in blocks; what follows is part of the last of three kernels there, too."""
+    monkeypatch.setenv(VARIABLE, m)
+    random = np.random.default_rng(3)
+    x = random.standard_normal(shape).astype("float32")
+    plain = convolved(x, constant(0, outputs, shape[1], 3, 3)[1], padding)
+    residual = random.standard_normal(plain.shape).astype("float32")
+    expected = np.maximum(plain + constant(1, 1, outputs, 1, 1)[1] + residual, 0)
+    build = convolution(shape[1], outputs, padding=list(padding))
+    module, signature = module_of(build, shape, plain.shape)
+    names, (result,) = run(module, signature, [x, residual], target="llvm")
+    own = [name for name in names if not name.startswith(("pack", "unpack"))]
+    assert len(own) == 3
+    assert own[0].startswith("winograd_image") and "winograd_output" in own[2]
+    assert "relu" in own[2]
+    assert error_of(result, expected) < TOLERANCE["fp32", m]
 
 
 @pytest.mark.usefixtures("device_info")
@@ -207,7 +242,9 @@ def test_small_images_have_small_tiles_or_none(
     ("way", "target", "options"),
     [
         ("0", GPU, {}),
-        ("4", {"kind": "llvm"}, {}),
+        ("off", {"kind": "llvm", "mcpu": "haswell"}, {}),
+        ("4", {"kind": "llvm", "mcpu": "haswell"}, {"opt_level": 2}),
+        ("4", {"kind": "llvm", "mcpu": "haswell"}, {"layout": "nchw"}),
         ("4", GPU, {"opt_level": 2}),
         ("auto", GPU, {}),
         ("auto", {**GPU, "device_type": "virtual"}, {}),
@@ -320,3 +357,40 @@ def test_estimate_follows_the_tiles_of_products_where_those_are_known() -> None:
     assert waves.rates is not None
     slow = replace(waves, rates=replace(waves.rates, clock=waves.rates.clock / 4))
     assert fastest(layer, _limits(slow), fp16=False) == 4
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_estimate_for_processors(lanes: int) -> None:
+    """Small tiles where weights are much of what is read, none where there are few tiles."""
+    wide, late, last = (
+        ConvShape(1, *[c] * 2, *[n] * 2) for c, n in ((64, 56), (512, 14), (512, 7))
+    )
+    assert fastest_on_processor(wide, lanes) == 4
+    assert fastest_on_processor(late, lanes) == (4 if lanes == 4 else 2)
+    assert fastest_on_processor(last, lanes) == (2 if lanes == 4 else None)
+    assert fastest_on_processor(ConvShape(1, 64, 64, 4, 4), lanes) is None
+    assert fastest_on_processor(ConvShape(1, 16, 16, 14, 14), lanes) is None  # transforms are most
+    assert fastest_on_processor(ConvShape(8, 16, 16, 56, 56), lanes) == 4
+
+
+def test_it_is_on_by_itself_on_processors() -> None:
+    module, _ = module_of(convolution(64, 64, padding=1), *[(1, 64, 56, 56)] * 2)
+    for processor in ("haswell", "skylake-avx512"):
+        assert count(functions(module, {"kind": "llvm", "mcpu": processor})) == 1
+    assert count(functions(module, {"kind": "llvm", "mcpu": "haswell"}, opt_level=2)) == 0
+
+
+def test_processors_transform_an_image_once_for_all_that_read_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(VARIABLE, "4")
+
+    def build(builder: Any, x: Any) -> list[Any]:
+        ws = [constant(seed, 16, 16, 3, 3)[0] for seed in range(3)]
+        same = [builder.emit(OP.nn.conv2d(x, w, padding=1)) for w in ws[:2]]
+        return [*same, builder.emit(OP.nn.conv2d(x, ws[2], padding=0))]
+
+    module, _ = module_of(build, (1, 16, 14, 14))
+    names = functions(module, {"kind": "llvm", "mcpu": "haswell"})
+    assert count(names) == 3
+    assert sum("winograd_image" in name for name in names) == 2

@@ -1,4 +1,5 @@
-"""Winograd's convolution where it is asked for or estimated to be faster.
+"""Winograd's convolution where it is asked for or estimated to be faster: on GPUs, and what decides
+for processors, whose channels lie in blocks (``nchwc/rules.py``).
 
 A 3×3 convolution of stride 1 with constant weights becomes three kernels: the image transformed
 tile by tile, one product of matrices for each of a transformed tile's (m+2)² numbers, and the
@@ -12,6 +13,7 @@ Halves know F(2×2, 3×3) alone, see docs/design/compiler.md for the errors of b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,12 +24,14 @@ from tvm.target import Target
 
 from ...options import CompileOptions
 from ...schedules import TargetLimits
+from ...schedules.cpu.processor import vector_lanes
 from ...topi.winograd import KERNEL, Tiling, transform_image, transform_output, transform_weights
 from .kernel_calls import OUT_FUSABLE, bindings_of
 from .operators import operator_of
 from .rewriting import constant_of, rebind
-from .winograd_cost import LEAST_TILES, ConvShape, fastest
+from .winograd_cost import LEAST_TILES, ConvShape, fastest, fastest_on_processor
 
+Choice = Callable[[ConvShape], "int | None"]
 SIZES = (4, 2)  # m, the first that fits
 LEAST_CHANNELS = 16  # of input and of output: with fewer the transforms are most of the work
 # Channels first or last: layout of weights -> how its axes come to be (o, c, 3, 3).
@@ -45,19 +49,35 @@ def winograd(
     if options.winograd == "off" or "gpu" not in target.keys:
         return mod
     rewriter = _Rewriter(mod)
-    rewriter.choose = _chooser(target, options, matrices)
+    rewriter.choose = winograd_tiles(target, options, matrices)
     rewriter.builder_.update_func(mod.get_global_var("main"), rewriter.rewrite(mod["main"]))
     return relax.transform.DeadCodeElimination()(rewriter.builder_.get())
 
 
-def _chooser(target: Target, options: CompileOptions, matrices: bool) -> Any:
-    """For a Layer m, or None for the convolution as it is."""
-    way, fp16 = options.winograd, options.precision == "fp16"
+def winograd_tiles(target: Target, options: CompileOptions, matrices: bool) -> Choice:
+    """For a convolution's shape m, or None for the convolution as it is, as the options say.
+
+    matrices: whether convolutions will use cooperative matrices.
+    """
+    choice = _choice(target, options, matrices)
+
+    def of_enough_channels(layer: ConvShape) -> int | None:
+        return choice(layer) if min(layer.inputs, layer.outputs) >= LEAST_CHANNELS else None
+
+    return of_enough_channels
+
+
+def _choice(target: Target, options: CompileOptions, matrices: bool) -> Choice:
+    on_gpu = "gpu" in target.keys
+    way, fp16 = options.winograd, on_gpu and options.precision == "fp16"
+    if way == "off" or (way == "auto" and matrices):
+        return lambda layer: None
     if way != "auto":
         wanted = [m for m in SIZES if m <= (2 if fp16 else int(way))]
         return lambda layer: next((m for m in wanted if layer.tiles(m) >= LEAST_TILES), None)
-    if matrices:
-        return lambda layer: None
+    if not on_gpu:
+        lanes = vector_lanes(target)
+        return lambda layer: fastest_on_processor(layer, lanes)
     limits = TargetLimits.of(target, options)
     return lambda layer: fastest(layer, limits, fp16)
 
@@ -66,7 +86,7 @@ def _chooser(target: Target, options: CompileOptions, matrices: bool) -> Any:
 class _Rewriter(PyExprMutator):
     """Rewrites a function; ``choose`` gives m for a Layer, or None."""
 
-    choose: Any
+    choose: Choice
 
     def rewrite(self, main: relax.Function) -> relax.Function:
         self._bound = dict(bindings_of(main))
@@ -90,8 +110,6 @@ class _Rewriter(PyExprMutator):
         if weights is None or tiling is None:
             return None
         outputs, inputs = weights.shape[:2]
-        if min(inputs, outputs) < LEAST_CHANNELS:
-            return None
         m = self.choose(ConvShape(tiling.batch, inputs, outputs, tiling.height, tiling.width))
         if m is None:
             return None

@@ -1,5 +1,7 @@
 """Whether Winograd's convolution is estimated to be faster than the plain one, by a device's rates.
 
+Of GPUs:
+
 A kernel takes as long as the slower of its arithmetic and its bytes, and a launch. The plain
 convolution is one kernel; Winograd's are three, with a quarter to a half of the arithmetic, but
 weights of 1.8 or 4 times the size and two tensors more that go through memory. So it wins where
@@ -49,6 +51,9 @@ class ConvShape:
 
 LEAST_TILES = 8  # fewer make no matrix product that is cut into tiles
 MARGIN = 0.8  # of the plain convolution's time, at most
+# Of a processor's core: products of vectors in a cycle, cycles for a vector of a transformed tile,
+# and bytes of weights in a cycle, which all cores read through one memory (benchmarks/cpu.md).
+PRODUCTS_A_CYCLE, VECTOR_CYCLES, BYTES_A_CYCLE = 2, 5, 4
 LEAST_PIXELS = 16  # columns of a tile of a product: with fewer the rest is padding
 
 
@@ -62,6 +67,30 @@ def fastest(layer: ConvShape, limits: TargetLimits, fp16: bool) -> int | None:
     times = {m: estimate.winograd_seconds(layer, m) for m in sizes}
     best = min(times, key=lambda m: times[m])
     return best if times[best] <= MARGIN * estimate.plain_seconds(layer) else None
+
+
+def fastest_on_processor(layer: ConvShape, lanes: int) -> int | None:
+    """The m with which a layer is fastest on a processor with vectors of ``lanes`` numbers; None
+    where the plain convolution is."""
+    sizes = [m for m in (2, 4) if layer.tiles(m) >= LEAST_TILES]
+    if not sizes:
+        return None
+    times = {m: _cycles_of_winograd(layer, m, lanes) for m in sizes}
+    best = min(times, key=lambda m: times[m])
+    plain = _cycles_of_products(9, layer.pixels, layer, lanes)
+    return best if times[best] <= MARGIN * plain else None
+
+
+def _cycles_of_winograd(layer: ConvShape, m: int, lanes: int) -> float:
+    depth, tiles = (m + 2) ** 2, layer.tiles(m)
+    vectors = depth * tiles * (layer.inputs + layer.outputs) / lanes
+    return vectors * VECTOR_CYCLES + _cycles_of_products(depth, tiles, layer, lanes)
+
+
+def _cycles_of_products(depth: int, columns: int, layer: ConvShape, lanes: int) -> float:
+    """Of ``depth`` matrices of weights, each of which multiplies so many columns."""
+    weights = depth * layer.inputs * layer.outputs
+    return weights * (columns / (lanes * PRODUCTS_A_CYCLE) + 4 / BYTES_A_CYCLE)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tvm import s_tir, tirx
 
 from ..common import NotThisKind
 from ..coverage import unwritten
-from . import gather, nests, pieces, pools, products, rows, tiles, transposes, windows
+from . import gather, nests, pieces, pools, products, rows, tiles, transposes, windows, winograd
 from .casts import cast_by_steps
 from .extremes import new_first
 from .loops import NotWritten
@@ -74,6 +74,13 @@ TEMPLATES: dict[str, CpuTemplate] = {
             windows.window_of,
             tiles.candidates,
             windows.write_window,
+        ),
+        CpuTemplate(
+            "cpu_winograd",
+            winograd.TransformLoop,
+            winograd.transform_of,
+            winograd.candidates,
+            winograd.write_transform,
         ),
         CpuTemplate("cpu_pool", pools.PoolLoop, pools.pool_of, pools.candidates, pools.write_pool),
         CpuTemplate(

@@ -230,7 +230,8 @@ def _channels_outside(layer: ImageWindow, outer: int, rows: int) -> bool:
     if layer.weights is None or not layer.depth:
         return True
     weights = math.prod(int(size) for size in layer.weights.ty.shape)
-    numbers = math.prod(int(size) for size in layer.data.ty.shape) // layer.images
+    # A part reads the image's channels of its own group.
+    numbers = math.prod(int(size) for size in layer.data.ty.shape) // layer.images // layer.groups
     return outer * numbers <= STORES_IN_A_ROW * rows * weights
 
 

@@ -23,6 +23,7 @@ from tvm_vision.topi import nchwc as blocked
 from ..kernel_calls import INJECTIVE, OPAQUE, bindings_of
 from ..operators import operator_of
 from ..rewriting import constant_of, rebind, resolve
+from ..winograd_cost import ConvShape
 from .values import NchwcTensor, Picked
 
 Value = NchwcTensor | Picked | list[Picked]
@@ -36,6 +37,7 @@ class _Known:
     plain: dict[Any, Any] = field(default_factory=dict)
     packed: dict[Any, NchwcTensor] = field(default_factory=dict)
     bindings: dict[Any, Any] = field(default_factory=dict)
+    shared: dict[Any, Any] = field(default_factory=dict)
 
 
 @mutator
@@ -45,6 +47,8 @@ class NchwcRewriter(PyExprMutator):
     block: int
     # By an operator's name; see ``rules``.
     rules: Mapping[str, Callable[[NchwcRewriter, Any], Any]]
+    # The size of Winograd's tiles for a convolution that can have them, or None.
+    winograd: Callable[[ConvShape], int | None]
 
     def rewrite(self, main: relax.Function) -> relax.Function:
         self.known = _Known()
@@ -117,6 +121,12 @@ class NchwcRewriter(PyExprMutator):
             function, *args, primfunc_name_hint=f"{name}_c{self.block}",
             primfunc_attrs={"op_pattern": pattern},
         )  # fmt: skip
+
+    def shared(self, key: Any, made: Callable[[], Any]) -> Any:
+        """The variable of what ``made`` gives, once for each key."""
+        if key not in self.known.shared:
+            self.known.shared[key] = self.emit(made())
+        return self.known.shared[key]
 
     def unpacked(self, value: Any) -> Any:
         """A value in the model's order."""

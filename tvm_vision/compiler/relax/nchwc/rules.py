@@ -15,9 +15,16 @@ from tvm import relax, topi
 
 from tvm_vision.topi import nchwc as blocked
 from tvm_vision.topi.nchwc import SlidingWindow
+from tvm_vision.topi.winograd import (
+    Tiling,
+    transform_image_in_blocks,
+    transform_output_in_blocks,
+    transform_weights,
+)
 
 from ..kernel_calls import INJECTIVE, OPAQUE, OUT_FUSABLE
 from ..operators import BINARY, UNARY, operator_of
+from ..winograd_cost import ConvShape
 from .rewriter import NchwcRewriter
 from .values import NchwcTensor, Picked
 
@@ -40,7 +47,48 @@ def convolution(blocks: NchwcRewriter, call: Any) -> Any:
     if weights is None or shape is None or result is None or not usual:
         return None
     window = _window(attrs, weights.shape[2:])
+    transformed = _winograd(blocks, call, weights, window, result)
+    if transformed is not None:
+        return transformed
     return _windows(blocks, call.args[0], weights, window, result, int(attrs.groups))
+
+
+def _winograd(
+    blocks: NchwcRewriter, call: Any, weights: Any, window: SlidingWindow, result: Any
+) -> NchwcTensor | None:
+    """Winograd's convolution where it is asked for or estimated to be faster: the image
+    transformed, a convolution of single pixels in a group for each number of a tile, and the
+    result transformed back."""
+    one = SlidingWindow((1, 1), (1, 1), 0, 0, (1, 1))
+    plain = SlidingWindow((3, 3), (1, 1), window.top, window.left, (1, 1))
+    outputs, inputs = weights.shape[:2]
+    usual = window == plain and int(call.attrs.groups) == 1 and weights.dtype == np.float32
+    if not usual or inputs % blocks.block:
+        return None
+    n, _, height, width = result
+    m = blocks.winograd(ConvShape(n, inputs, outputs, height, width))
+    source = blocks.blocked(call.args[0]) if m is not None else None
+    if m is None or source is None:
+        return None
+    tiling = Tiling(m, n, height, width, window.top, window.left)
+    image = blocks.shared(
+        (source.var, tiling),
+        lambda: blocks.compute(
+            lambda x: transform_image_in_blocks(x, tiling), [source.var], "winograd_image", OPAQUE
+        ),
+    )
+    lanes = blocked.blocks_of(outputs, blocks.block) * blocks.block
+    filled = np.zeros((tiling.edge**2, lanes, inputs), np.float32)
+    filled[:, :outputs] = transform_weights(weights, m)
+    packed = blocked.pack_weights(
+        filled.reshape(-1, inputs, 1, 1), blocks.block, blocks.block, tiling.edge**2
+    )
+    size = (inputs, 1, tiling.tiles)
+    product = _convolved(blocks, image, packed, one, size, tiling.edge**2, "winograd_product")
+    called = blocks.compute(
+        lambda x: transform_output_in_blocks(x, tiling), [product], "winograd_output", OUT_FUSABLE
+    )
+    return NchwcTensor(blocks.emit(called), tuple(result))
 
 
 def transposed_convolution(blocks: NchwcRewriter, call: Any) -> Any:
