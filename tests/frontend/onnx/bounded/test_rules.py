@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from support.bounded_models import assert_rules_right, model_of
 
@@ -242,6 +242,49 @@ CASES = {
         {"two": np.array([0, 1]), "iou": np.array([0.1], np.float32), "last": np.array(2)},
     ),
 }
+
+# Of other types than int64: exporters compare sizes as float32 where integers have no minimum.
+CASES["types"] = (
+    [
+        node("Shape", ["r"], ["sizes"]),
+        node("Cast", ["sizes"], ["a"], to=TensorProto.INT32),
+        node("Cast", ["sizes"], ["b"], to=TensorProto.DOUBLE),
+        node("Cast", ["sizes"], ["c"], to=TensorProto.FLOAT),
+        node("Slice", ["c", "at0", "at1"], ["count"]),
+        node("Concat", ["count", "five"], ["both"], axis=0),
+        node("ReduceMin", ["both"], ["few"], axes=[0]),
+        node("Ceil", ["few"], ["whole"]),
+        node("Cast", ["whole"], ["k"], to=TensorProto.INT64),
+        node("Slice", ["r", "at0", "k"], ["y"]),
+        node("Div", ["c", "two"], ["halves"]),
+        node("Floor", ["halves"], ["d"]),
+        node("Mul", ["c", "half"], ["e"]),
+        node("Squeeze", ["count", "at0"], ["limit"]),
+        node("Range", ["zero", "limit", "one"], ["f"]),
+        node("Slice", ["a", "at0", "at1"], ["count32"]),
+        node("Add", ["count32", "five32"], ["g"]),
+        node("Cast", ["c"], ["h"], to=TensorProto.FLOAT16),
+    ],
+    {
+        "a": ("i4", (2,)),
+        "b": ("f8", (2,)),
+        "c": (F, (2,)),
+        "y": (F, ("k", 4)),
+        "halves": (F, (2,)),
+        "d": (F, (2,)),
+        "e": (F, (2,)),
+        "f": (F, ("n",)),
+        "g": ("i4", (1,)),
+        "h": ("f2", (2,)),
+    },
+    {
+        "five": np.array([5], np.float32),
+        "two": np.float32(2),
+        "half": np.float32(0.5),
+        "one": np.float32(1),
+        "five32": np.array([5], np.int32),
+    },
+)
 
 
 def in_order(nodes):

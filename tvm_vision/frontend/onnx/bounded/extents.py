@@ -98,8 +98,24 @@ class Ranges:
         return least >= 0
 
 
+def whole_numbers(dtype: np.dtype) -> range:
+    """Those of which an element type has all that are between them."""
+    if dtype.kind in "iu":
+        return range(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max) + 1)
+    most = 1 << (np.finfo(dtype).nmant + 1)
+    return range(-most, most + 1)
+
+
+def are_whole(values: np.ndarray) -> bool:
+    """Whether numbers are whole, of a type that has all others of their size."""
+    if values.dtype.kind != "f":
+        return values.dtype.kind in "iu"
+    largest = whole_numbers(values.dtype)[-1]
+    return bool(np.all((values == np.trunc(values)) & (abs(values) <= largest)))
+
+
 def as_extents(values: np.ndarray) -> np.ndarray:
-    """An array of Extent of integers."""
+    """An array of Extent of whole numbers."""
     found = np.empty(values.shape, object)
     for index, value in np.ndenumerate(values):
         found[index] = Extent(int(value))

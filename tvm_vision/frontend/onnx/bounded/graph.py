@@ -14,7 +14,7 @@ from ..branches import OWN
 from ..fold import fold
 from ..graph import GraphEditor, Unsupported, readers_of
 from ..tools import ToolError, light_step
-from .extents import Extent, Ranges, as_extents
+from .extents import Extent, Ranges, are_whole, as_extents
 
 Axes = Mapping[int, Extent]
 REMEDY = Remedy(Cut())
@@ -33,7 +33,7 @@ class BoundedGraph:
     Attributes:
         nodes: what was written so far.
         ranges: of the counts.
-        integers: name -> array of Extent.
+        integers: name -> array of Extent, of whole numbers of any type.
         refused: name -> why it cannot be had.
         readers: value of the model -> the nodes that read it.
         results: the values of the model that are its outputs.
@@ -46,6 +46,7 @@ class BoundedGraph:
         self.ranges = Ranges()
         self.integers: dict[str, np.ndarray] = {}
         self.refused: dict[str, Refusal] = {}
+        self._kinds: dict[str, np.dtype] = {}
         self.readers = readers_of(model.graph)
         self.results = {value.name for value in model.graph.output}
         self.node = onnx.NodeProto()
@@ -84,7 +85,9 @@ class BoundedGraph:
 
     def dtype(self, value: str) -> np.dtype:
         """Element type. Raises Unsupported."""
-        return np.dtype(np.int64) if value in self.integers else self.editor.dtype(value)
+        if value in self.integers:
+            return self._kinds.get(value, np.dtype(np.int64))
+        return self.editor.dtype(value)
 
     def constant(self, value: str) -> np.ndarray | None:
         """The value of a tensor that is the same for all data, else None."""
@@ -95,9 +98,7 @@ class BoundedGraph:
         if value in self.integers:
             return self.integers[value]
         known = self.constant(value)
-        if known is None or known.dtype.kind not in "iu":
-            return None
-        return as_extents(known)
+        return as_extents(known) if known is not None and are_whole(known) else None
 
     def set_axes(self, value: str, axes: Axes) -> str:
         """Note which rows of a value are real; its name."""
@@ -107,20 +108,18 @@ class BoundedGraph:
         }
         return value
 
-    def set_numbers(self, value: str, numbers: np.ndarray) -> str:
-        """Note that a value is an array of Extent; its name."""
-        if all(number.fixed for number in numbers.flat):
-            known = np.array([n.constant for n in numbers.flat], np.int64).reshape(numbers.shape)
-            self.editor.set_constant(value, known)
-        else:
-            self.integers[value] = numbers
-        return value
-
-    def new_numbers(self, numbers: Any) -> str:
-        """A value of its own for an array of Extent; its name."""
+    def new_numbers(self, numbers: Any, dtype: Any = np.int64) -> str:
+        """A value of its own for an array of Extent, of an element type; its name."""
         found = np.empty(np.shape(numbers), object)
         found[...] = numbers
-        return self.set_numbers(self.editor.fresh(f"{self.node.name}/extents"), found)
+        value = self.editor.fresh(f"{self.node.name}/extents")
+        if all(number.fixed for number in found.flat):
+            known = np.array([n.constant for n in found.flat], dtype).reshape(found.shape)
+            self.editor.set_constant(value, known)
+        else:
+            self.integers[value] = found
+            self._kinds[value] = np.dtype(dtype)
+        return value
 
     def refuse(self, node: onnx.NodeProto, refusal: Refusal) -> None:
         """Note why the results of a node cannot be had."""
@@ -298,7 +297,7 @@ class BoundedGraph:
         def computed() -> str:
             parts = [self.reshape(self.scalar(number), [1]) for number in numbers.flat]
             whole = parts[0] if len(parts) == 1 else self("Concat", *parts, axis=0)
-            return self.reshape(whole, numbers.shape)
+            return self.cast(self.reshape(whole, numbers.shape), self.dtype(value))
 
         return str(self.once(("tensor", value), computed))
 

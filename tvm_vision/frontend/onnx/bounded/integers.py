@@ -1,4 +1,4 @@
-"""Arithmetic on integers that are followed, where it leaves them so."""
+"""Arithmetic on whole numbers that are followed, where it leaves them so."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import helper
 
 from ..graph import Unsupported, attribute
-from .extents import Extent
+from .extents import Extent, whole_numbers
 from .graph import BoundedGraph
 from .rules import axes_of
 
 # The result, or None where it cannot be followed: then it is computed as a tensor.
 Followed = np.ndarray | None
 IntegerRule = Callable[[onnx.NodeProto, BoundedGraph, list[np.ndarray]], Followed]
-_INTEGERS = (TensorProto.INT64, TensorProto.INT32)
+# Before operator set 12 no minimum is one of integers: exporters take it of float32.
+_TYPES = tuple(np.dtype(name) for name in ("int64", "int32", "float32", "float64"))
 
 
 def _each(
@@ -46,12 +47,18 @@ def _product(graph: BoundedGraph, one: Extent, other: Extent) -> Extent | None:
     return one.times(other.constant) if other.fixed else None
 
 
-def _quotient(graph: BoundedGraph, one: Extent, other: Extent) -> Extent | None:
-    if not other.fixed or not other.constant:
-        return None
-    if one.fixed:
-        return Extent(int(np.trunc(one.constant / other.constant)))
-    return one.divided(other.constant)
+def _quotient(node: onnx.NodeProto, graph: BoundedGraph, values: list[np.ndarray]) -> Followed:
+    """Of integers without its remainder, of other numbers where there is none."""
+    whole = graph.dtype(graph.inputs(node)[0]).kind != "f"
+
+    def divided(graph: BoundedGraph, one: Extent, other: Extent) -> Extent | None:
+        if not other.fixed or not other.constant:
+            return None
+        if one.fixed and whole:
+            return Extent(int(np.trunc(one.constant / other.constant)))
+        return one.divided(other.constant)
+
+    return _each(divided)(node, graph, values)
 
 
 def _over_axes(operation: Callable[[BoundedGraph, Extent, Extent], Extent | None]) -> IntegerRule:
@@ -70,10 +77,6 @@ def _over_axes(operation: Callable[[BoundedGraph, Extent, Extent], Extent | None
         return result
 
     return rule
-
-
-def _cast(node: onnx.NodeProto, graph: BoundedGraph, values: list[np.ndarray]) -> Followed:
-    return values[0] if attribute(node, "to") in _INTEGERS else None
 
 
 def _same(node: onnx.NodeProto, graph: BoundedGraph, values: list[np.ndarray]) -> Followed:
@@ -156,9 +159,11 @@ _FIRST_ONLY = frozenset(
 
 INTEGERS: dict[str, IntegerRule] = {
     "Add": _each(lambda g, a, b: a + b),
-    "Cast": _cast,
+    "Cast": _same,
+    "Ceil": _same,
     "Concat": _concat,
-    "Div": _each(_quotient),
+    "Div": _quotient,
+    "Floor": _same,
     "Gather": _gather,
     "Identity": _same,
     "Max": _each(lambda g, a, b: g.larger(a, b)),
@@ -170,6 +175,7 @@ INTEGERS: dict[str, IntegerRule] = {
     "ReduceProd": _over_axes(_product),
     "ReduceSum": _over_axes(lambda g, a, b: a + b),
     "Reshape": _reshape,
+    "Round": _same,
     "Slice": _slice,
     "Squeeze": _squeeze,
     "Sub": _each(lambda g, a, b: a - b),
@@ -224,7 +230,26 @@ def followed(node: onnx.NodeProto, graph: BoundedGraph) -> str | None:
         result = rule(node, graph, known)
     except (ValueError, IndexError) as error:
         raise Unsupported(f"sizes that do not fit ({error})", "export the model again") from None
-    return None if result is None else graph.new_numbers(result)
+    if result is None or not _are_held(graph, result, dtype := _type_of(node, graph)):
+        return None
+    return graph.new_numbers(result, dtype)
+
+
+def _type_of(node: onnx.NodeProto, graph: BoundedGraph) -> np.dtype:
+    if node.op_type == "Cast":
+        return helper.tensor_dtype_to_np_dtype(attribute(node, "to"))
+    return graph.dtype(graph.inputs(node)[1 if node.op_type == "Where" else 0])
+
+
+def _are_held(graph: BoundedGraph, numbers: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether a type has all numbers that these can be."""
+    if dtype not in _TYPES:
+        return False
+    held = whole_numbers(dtype)
+    return all(
+        graph.ranges.least(number) in held and graph.ranges.most(number) in held
+        for number in numbers.flat
+    )
 
 
 def _compared(
