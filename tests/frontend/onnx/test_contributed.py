@@ -116,6 +116,14 @@ LAYERS = {
         ],
         (1, 3, 8), (1, 3, 8), {"r": values(1, 3, 8), "g": values(8)},
     ),
+    "its mean, which nothing reads": (
+        one("SkipLayerNormalization", "r", "g", outputs=("y", "u", "d", "m"), epsilon=1e-5),
+        (1, 3, 8), (1, 3, 8), {"r": values(1, 3, 8), "g": values(8)},
+    ),
+    "LayerNormalization before opset 17, its mean, which nothing reads": (
+        one("LayerNormalization", "g", domain="", outputs=("y", "u", "d"), axis=-1),
+        (1, 3, 8), (1, 3, 8), {"g": values(8)},
+    ),
     "SkipSimplifiedLayerNormalization": (
         one("SkipSimplifiedLayerNormalization", "r", "g", epsilon=1e-5), (1, 3, 8), (1, 3, 8),
         {"r": values(1, 3, 8), "g": values(8)},
@@ -186,7 +194,7 @@ LAYERS = {
         {
             "o": np.array([[0, 1, 1, 0, 1]], np.int32), "w": values(16, 8), "p": values(6, 8),
             "s": values(2, 8), "g": values(8), "h": values(8),
-            "m": np.array([[1, 1, 1, 0, 0]], np.int32),
+            "m": np.array([[1, 1, 1, 0, 7]], np.int32),
         },
     ),
     "GridSample": (

@@ -30,6 +30,7 @@ from .graph import (
     is_plain,
     nodes_in,
     opset_of,
+    readers_of,
     with_input_shapes,
 )
 from .tools import ToolError, light_step, without_large_values
@@ -102,7 +103,9 @@ def _of_standard(
 ) -> list[onnx.NodeProto]:
     """The nodes of a graph, those of branches and bodies likewise."""
     nodes: list[onnx.NodeProto] = []
-    for node in of.node:
+    read = {*readers_of(of), *(value.name for value in of.output)}
+    for whole in of.node:
+        node = _without_unread(whole, read) if _standard(whole, graph.opset) else whole
         standard = _standard(node, graph.opset)
         try:
             replaced = None if standard is None else standard(node, graph)
@@ -123,6 +126,17 @@ def _of_standard(
         else:
             nodes.append(_with_standard_inside(node, graph, refusals))
     return nodes
+
+
+def _without_unread(node: onnx.NodeProto, read: set[str]) -> onnx.NodeProto:
+    """A node without the names of those of its further results that nothing reads: some give names
+    to all that an operator may have."""
+    if read.issuperset(filter(None, node.output[1:])):
+        return node
+    changed = onnx.NodeProto()
+    changed.CopyFrom(node)
+    changed.output[1:] = [name if name in read else "" for name in node.output[1:]]
+    return changed
 
 
 def _with_standard_inside(

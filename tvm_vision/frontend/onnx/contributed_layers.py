@@ -191,7 +191,7 @@ def _factor(build: LayerBuilder, name: str, side: str) -> str:
 def _embedded(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """EmbedLayerNormalization: the norm of the sum of the rows for words, places and segments.
 
-    Its second result is how many words of each line a mask keeps, 0 without one.
+    Its second result is how many words of each line a mask has 1 for, 0 without one.
     """
     build = LayerBuilder(graph, node)
     words, segments, mask = node.input[0], given(node, 1), given(node, 7)
@@ -202,7 +202,10 @@ def _embedded(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     epsilon = attribute(node, "epsilon", EPSILON)
     build.finish(build.norm(total, node.input[5], node.input[6], epsilon, -1, True))
     if len(node.output) > 1 and node.output[1]:
-        kept = build.cast(mask or build("Sub", words, words), np.int32)
+        kept = build("Sub", words, words)
+        if mask:
+            kept = build("Equal", mask, np.array(1, np.int32))
+        kept = build.cast(kept, np.int32)
         build.finish(build.axes("ReduceSum", kept, [1], keepdims=0), 1)
     if len(node.output) > 2 and node.output[2]:
         build.finish(total, 2)
