@@ -192,6 +192,23 @@ def test_results_that_two_kernels_need_count() -> None:
     assert len(kernels_of(ladder, *[SHAPE] * 14, tensors=5)) > 1
 
 
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_kernels_of_long_chains_end(precision: str) -> None:
+    """What asks where their numbers come from went through so many that Python ended it."""
+    steps: list[Any] = []
+    for i in range(300):
+        steps += [
+            node("Relu", f"a{3 * i}", f"a{3 * i + 1}"),
+            node("Add", f"a{3 * i + 1} shift", f"a{3 * i + 2}"),
+            node("Mul", f"a{3 * i + 2} scale", f"a{3 * i + 3}"),
+        ]
+    ends = [node("Relu", "input", "a0"), *steps, node("Identity", "a900", "y")]
+    made = model(ends, {"shift": np.float32(0.1), "scale": np.float32(0.99)})
+    target = Target({"kind": "vulkan", "supports_16bit_buffer": True})
+    graph = prepare(import_onnx(made)[0], target=target, precision=precision)
+    assert 9 <= len(graph.kernels) <= 12
+
+
 @pytest.fixture(scope="module")
 def gates(device_info: Any) -> dict[str, Any]:
     """A network of gates on each target: windows of 3 and 5, with and without a residual sum."""

@@ -15,6 +15,9 @@ from tvm_vision.tvm_compat.relax import set_type
 from .kernel_calls import OPAQUE, KernelCalls, called_function, is_kernel_call
 
 WALL = "fusion_wall"
+# Of one kernel. Whoever asks what a kernel's result is made of goes back through all of them, some
+# calls of Python deep for each, and Python's own limit is a thousand.
+MOST_CALLS = 100
 # Of a variable, the arguments of its call that fusion must leave apart.
 Cuts = dict[Any, set[Any]]
 
@@ -22,7 +25,12 @@ Cuts = dict[Any, set[Any]]
 def fused_calls(mod: tvm.IRModule) -> tvm.IRModule:
     """``mod`` with what FuseOps makes of its calls, and without what nobody calls."""
     passes = [relax.transform.FuseOps(), relax.transform.DeadCodeElimination()]
-    return tvm.transform.Sequential(passes)(mod)
+    now = tvm.transform.PassContext.current()
+    config = {**now.config, "relax.FuseOps.max_depth": MOST_CALLS}
+    with tvm.transform.PassContext(
+        now.opt_level, now.required_pass, now.disabled_pass, now.instruments, config
+    ):
+        return tvm.transform.Sequential(passes)(mod)
 
 
 def with_walls(mod: tvm.IRModule, cuts: Cuts) -> tvm.IRModule:
