@@ -110,6 +110,17 @@ NETWORKS = {
         float[16,4] s, int64[1,4] p = {3, 1, 0, 2}> { y = RotaryEmbedding(x, c, s, p) }""",
     "weights of four bits": """21| (float[2,8] x) => (float[2,4] y) <int4[8,4] w, float[4] s>
         { d = DequantizeLinear<axis = 1>(w, s) y = MatMul(x, d) }""",
+    "four bits": """21| (float[3,8] x) => (float[3,8] y, float[3,5] z) <float s = {0.1},
+        float[8] t = {0.1, 0.2, 0.3, 0.4, 0.1, 0.2, 0.3, 0.2}, uint4[8] p, int4[5,8] w, float[5] f,
+        int4[5] o, int4 c = {1}>
+        { a = QuantizeLinear(x, s, c) y = DequantizeLinear(a, s, c)
+          b = QuantizeLinear<axis = 1>(x, t, p) e = Transpose<perm = [1, 0]>(b)
+          g = DequantizeLinear<axis = 0>(e, t, p) d = DequantizeLinear<axis = 0>(w, f, o)
+          z = Gemm<transA = 1, transB = 1>(g, d) }""",
+    "four bits in blocks": """21| (float[2,8] x) => (float[2,8] y)
+        <float[2,2] s = {0.1, 0.2, 0.3, 0.05}, uint4[2,2] p>
+        { a = QuantizeLinear<axis = 1, block_size = 4>(x, s, p)
+          y = DequantizeLinear<axis = 1, block_size = 4>(a, s, p) }""",
     "a volume sampled": """20| (float[1,2,4,4,4] x, float[1,3,3,3,3] g) => (float[1,2,3,3,3] y)
         { y = GridSample(x, g) }""",
     "turned in time": """17| (float[5,3,2] x) => (float[5,3,2] y) <int64[3] n = {5, 2, 3}>

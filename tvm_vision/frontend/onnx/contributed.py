@@ -16,9 +16,11 @@ from ..node_names import name_after, name_nodes
 from ..refusals import Refusal, RefusedNodes, Remedy
 from .contributed_attention import ATTENTION
 from .contributed_layers import LAYERS, OWN_SINCE, WITHOUT_DOMAIN
+from .contributed_more import MORE
 from .contributed_quantized import QUANTIZED
 from .contributed_tables import DOMAIN as TABLES_DOMAIN
 from .contributed_tables import TABLES
+from .few_bits import FEW_BITS, held_and_ends, in_bytes
 from .graph import (
     GraphEditor,
     NodeBuilder,
@@ -188,16 +190,21 @@ def _plain_lstm(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto
 
 def _rounding(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
     """QuantizeLinear or DequantizeLinear: ONNX's own, which is the same; arithmetic for integers
-    of 16 bits, which that has from opset 21 on only.
+    of 16 bits, which that has from opset 21 on only, and bytes for those of 4.
 
     q = clip(round(x / scale) + zero_point), halves to even, and x = (q - zero_point) * scale.
     """
     zero = graph.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-    if zero is None or zero.dtype not in (np.int16, np.uint16):
+    kind = zero.dtype.name if zero is not None else ""
+    if kind not in ("int16", "uint16") and (
+        node.op_type == "DequantizeLinear" or kind not in FEW_BITS
+    ):
         plain = onnx.NodeProto()
         plain.CopyFrom(node)
         plain.domain = ""
+        plain.input[:] = [in_bytes(name, graph) for name in node.input]
         return [plain]
+    assert zero is not None
     scale = graph.constant(node.input[1])
     if scale is None:
         raise Unsupported("a scale at run time", "make it a constant")
@@ -207,10 +214,9 @@ def _rounding(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
         real = build("Sub", build.cast(node.input[0], scale.dtype), offset)
         return build.finish(build("Mul", real, scale))
     steps = build("Add", build("Round", build("Div", node.input[0], scale)), offset)
-    ends = (
-        np.array(end, scale.dtype) for end in (np.iinfo(zero.dtype).min, np.iinfo(zero.dtype).max)
-    )
-    return build.finish(build.cast(build("Clip", steps, *ends), zero.dtype))
+    held, *ends = held_and_ends(zero.dtype)
+    clipped = build("Clip", steps, *(np.array(end, scale.dtype) for end in ends))
+    return build.finish(build.cast(clipped, held))
 
 
 def _same(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
@@ -236,6 +242,7 @@ def _places(node: onnx.NodeProto, scale: np.ndarray, graph: GraphEditor) -> tupl
 
 _STANDARD: dict[str, Rewrite] = {
     **LAYERS,
+    **MORE,
     **ATTENTION,
     **QUANTIZED,
     **dict.fromkeys(SAME, _same),

@@ -21,6 +21,7 @@ from .graph import (
     infer_types,
     inferred,
     is_plain,
+    reads,
 )
 from .rewrites_image import IMAGE_REWRITES
 from .rewrites_math import MATH_REWRITES
@@ -79,7 +80,18 @@ def rewrite(model: onnx.ModelProto) -> None:
     if refusals:
         raise RefusedNodes(refusals)
     graph.put_nodes(model, nodes, typed)
+    _drop_unread(model.graph)
     infer_types(model)
+
+
+def _drop_unread(graph: onnx.GraphProto) -> None:
+    """Take out of a graph the weights that nothing reads any more: TVM makes tensors of all, and
+    has none of some types."""
+    kept = {name for node in graph.node for name in reads(node)}
+    kept.update(value.name for value in [*graph.output, *graph.input])
+    for place in reversed(range(len(graph.initializer))):
+        if graph.initializer[place].name not in kept:
+            del graph.initializer[place]
 
 
 def expand_functions(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .few_bits import FEW_BITS, held_and_ends, in_bytes
 from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute
 from .own_operators import NARROW
 from .rewrites_types import narrowed
@@ -152,11 +153,16 @@ def dynamic_quantize(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def dequantize_blocks(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """DequantizeLinear with a scale for each block along an axis; one for each channel is TVM's."""
-    if not attribute(node, "block_size", 0):
-        return _in_float8(node, graph, graph.dtype(node.input[0]))
+    """DequantizeLinear with a scale for each block along an axis, or of four bits; one for each
+    channel is TVM's."""
     steps = NodeBuilder(graph, node)
-    x, scale, zero = _inputs(node, 3)
+    x, scale, zero = (in_bytes(name, graph) for name in _inputs(node, 3))
+    if not attribute(node, "block_size", 0):
+        dtype = graph.dtype(node.input[0])
+        if dtype.name not in FEW_BITS:
+            return _in_float8(node, graph, dtype)
+        given = [name for name in (x, scale, zero) if name]
+        return steps.finish(steps(node.op_type, *given, axis=attribute(node, "axis", 1)))
     kind = graph.dtype(scale)
     value = steps.cast(x, kind)
     if zero:
@@ -165,20 +171,27 @@ def dequantize_blocks(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def quantize_blocks(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """QuantizeLinear with a scale for each block along an axis."""
-    if not attribute(node, "block_size", 0):
-        return _in_float8(node, graph, graph.dtype(node.output[0]))
+    """QuantizeLinear with a scale for each block along an axis, or to four bits."""
     steps = NodeBuilder(graph, node)
-    x, scale, zero = _inputs(node, 3)
+    x, scale, zero = (in_bytes(name, graph) for name in _inputs(node, 3))
     kind, dtype = graph.dtype(x), graph.dtype(node.output[0])
-    if not np.issubdtype(dtype, np.integer):
+    blocks = bool(attribute(node, "block_size", 0))
+    if not blocks and dtype.name not in FEW_BITS:
+        return _in_float8(node, graph, dtype)
+    if dtype.name not in FEW_BITS and not np.issubdtype(dtype, np.integer):
         raise Unsupported(f"blocks of {dtype}", "quantize to int8 or uint8")
-    value = steps("Round", steps("Div", x, _repeated(steps, scale, scale)))
+
+    def spread(value: str, like: str) -> str:
+        if blocks:
+            return _repeated(steps, value, like)
+        return _along(steps, value, len(graph.shape(x)), attribute(node, "axis", 1), like)
+
+    value = steps("Round", steps("Div", x, spread(scale, scale)))
     if zero:
-        value = steps("Add", value, _repeated(steps, steps.cast(zero, kind), zero))
-    limits = np.iinfo(dtype)
-    value = steps("Clip", value, np.array(limits.min, kind), np.array(limits.max, kind))
-    return steps.finish(steps.cast(value, dtype))
+        value = steps("Add", value, spread(steps.cast(zero, kind), zero))
+    held, *ends = held_and_ends(dtype)
+    value = steps("Clip", value, *(np.array(end, kind) for end in ends))
+    return steps.finish(steps.cast(value, held))
 
 
 def _in_float8(node: onnx.NodeProto, graph: GraphEditor, dtype: np.dtype) -> Nodes:
