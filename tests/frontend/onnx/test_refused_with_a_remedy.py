@@ -1,5 +1,7 @@
 """What cannot be imported is refused by the user's own names, with a remedy that works."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -116,3 +118,40 @@ def test_text_is_refused_by_the_node_that_reads_or_makes_it(name):
         "numbers) at 'look': end the model before it, as 'compile --cut' does, or express it by "
         "other operators"
     )
+
+
+# operator: what it is given beside x of (2, 4, 8), and how both are told
+UNFIT: dict[str, tuple[list[Any], str]] = {
+    "Gemm": ([np.ones((7, 3))], "float32 (8, 8) and float32 (7, 3)"),
+    "Conv": ([np.ones((4, 3, 3))], "float32 (2, 4, 8) and float32 (4, 3, 3)"),
+    "ConvTranspose": ([np.ones((3, 4, 3))], "float32 (2, 4, 8) and float32 (3, 4, 3)"),
+    "InstanceNormalization": ([np.ones(3), np.ones(3)], "float32 (2, 4, 8) and float32 (3)"),
+    "LayerNormalization": ([np.ones(3)], "float32 (2, 4, 8) and float32 (3)"),
+    "Reshape": ([np.array([3, 7])], r"float32 (2, 4, 8) and [3, 7]"),
+    "Add": ([np.arange(9)[:8] * 10**10], "float32 (2, 4, 8) and ["),
+    "ScatterND": (
+        [np.array([[1], [0]]), np.ones((2, 4, 7))],
+        "float32 (2, 4, 8) and int64 (2, 1) and float32 (2, 4, 7)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", UNFIT)
+def test_inputs_that_do_not_go_together_are_told_by_their_types(operator):
+    """Not as TVM writes types and operators."""
+    others, told = UNFIT[operator]
+    x = "flat" if operator == "Gemm" else "x"
+    names = [f"w{place}" for place in range(len(others))]
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["flat"]),
+        helper.make_node(operator, [x, *names], ["y"], name="k"),
+    ]
+    weights = [
+        (name, value if value.dtype == np.int64 else value.astype(np.float32))
+        for name, value in zip(names, others, strict=True)
+    ]
+    weights.append(("shape", np.array([8, 8])))
+    with pytest.raises(NodesRefused) as error:
+        import_onnx(make_model(nodes, [("x", (2, 4, 8))], [("y", None)], weights))
+    assert f"{operator} (inputs of {told}" in str(error.value)
+    assert "do not go together) at 'k': export the model again" in str(error.value)

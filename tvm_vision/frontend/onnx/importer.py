@@ -26,6 +26,10 @@ from .own_operators import OWN_CONVERTERS
 FIX_PARAMETERS = "make constants of the inputs that decide about its shapes"
 # How TVM writes an operator into a message.
 _OPERATOR = re.compile(r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)')
+# What TVM writes where the types of a node's inputs contradict each other: its own words for these.
+_TYPES_OF_TVM = re.compile(r"\bR\.|\bT\.int\d|\bmetadata\[|\brelax\.")
+MOST_SHOWN = 8  # numbers of a list: a shape has no more
+WRONG = Remedy("export the model again, or for other sizes of its inputs", CUT)
 # Opsets to read operators as at least: PyTorch's exporter writes reductions of a later one, which
 # onnxruntime takes.
 _LEAST_OPSET = {"ScatterElements": 18, "ScatterND": 18}
@@ -91,7 +95,7 @@ class Importer(ONNXGraphImporter):
             if missing:
                 raise NotImplementedError(missing)
         except Exception as error:  # the converters raise every kind there is
-            self._refusals.append(Refusal(op_name, name, *_reason_and_remedy(error)))
+            self._refusals.append(Refusal(op_name, name, *_reason_and_remedy(error, inputs)))
             return self._placeholder(name)
         return value if self._inside_branch else self._named(value, name)
 
@@ -191,7 +195,7 @@ def _variable(tensor: onnx.TypeProto.Tensor) -> relax.Var:
     return relax.Var("refused", relax.TensorType(shape, dtype))
 
 
-def _reason_and_remedy(error: BaseException) -> tuple[str, Remedy]:
+def _reason_and_remedy(error: BaseException, inputs: Any) -> tuple[str, Remedy]:
     if isinstance(error, Unsupported):
         return error.reason, error.remedy
     first = _OPERATOR.sub(r"\1", first_line(error)).rstrip(".")
@@ -204,4 +208,22 @@ def _reason_and_remedy(error: BaseException) -> tuple[str, Remedy]:
     # TVM's words for what is an input of the operator and no constant.
     if "dynamic" in first.lower() or "ShapeExpr" in first or "MatchCast" in first:
         return first, Remedy(FIX_PARAMETERS, CUT)
+    types = [_written(value) for value in inputs if getattr(value, "ty", None) is not None]
+    if _TYPES_OF_TVM.search(first) and types and all(types):
+        return f"inputs of {' and '.join(types)} do not go together", WRONG
     return first, CUT
+
+
+def _written(value: Any) -> str:
+    """A tensor's type as users know it, or the numbers of a short list; empty where its shape is
+    not known."""
+    kind = value.ty
+    shape = getattr(kind, "shape", None) if isinstance(kind, relax.TensorType) else None
+    if shape is None or not all(hasattr(size, "value") for size in shape):
+        return ""
+    sizes = [int(size.value) for size in shape]
+    if isinstance(value, GenericConst) and str(kind.dtype) == "int64" and len(sizes) == 1:
+        numbers = value.value.numpy().tolist()
+        if len(numbers) <= MOST_SHOWN:
+            return str(numbers)
+    return f"{kind.dtype} ({', '.join(map(str, sizes))})"
