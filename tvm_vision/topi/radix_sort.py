@@ -4,6 +4,9 @@ Of each digit the keys are counted by all workgroups, a part of a row each, and 
 those of smaller digits, of the parts before and of the threads before end. A workgroup puts its
 keys in order in shared memory first, so that neighbours write beside each other. A row that one
 workgroup holds never leaves its shared memory.
+
+Keys of longer rows are turned around by a digit as they are written, so that the next one is the
+lowest again: all digits but the first are sorted by the same two kernels, compiled once.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ KEYS = 8  # of a thread
 BLOCK = THREADS * KEYS
 DIGIT_BITS = 4
 DIGITS = 1 << DIGIT_BITS
+KEY_BITS = 32
 # Each workgroup adds up the counts of all parts, so that these are few: of longer rows a part has
 # several blocks.
 MOST_PARTS = 128
@@ -75,14 +79,20 @@ def sorted_in_block(keys: te.Tensor, bits: int) -> list[te.Tensor]:
     return kernel("sorted_in_block", results, [keys], launch, statements)
 
 
-def counts_of_digits(keys: te.Tensor, number: int) -> te.Tensor:
-    """How many keys of each part have each digit: uint32 (rows, parts, DIGITS).
+def turn_of(number: int, passes: int) -> int:
+    """By how many bits keys are turned as they are written by a pass, so that the next digit is
+    the lowest, and behind the last pass all are where they were."""
+    return DIGIT_BITS if number < passes - 1 else -number * DIGIT_BITS % KEY_BITS
 
-    keys: (rows, n) uint32. number: of the digit, from the lowest.
+
+def counts_of_digits(keys: te.Tensor) -> te.Tensor:
+    """How many keys of each part have each lowest digit: uint32 (rows, parts, DIGITS).
+
+    keys: (rows, n) uint32.
     """
     rows, count = (int(size) for size in keys.shape)
     parts, blocks = parts_of(count)
-    shift, pitch = T.uint32(number * DIGIT_BITS), THREADS + 1
+    pitch = THREADS + 1
 
     def statements(ins: list[Any], outs: list[Any], at: dict[str, Any]) -> None:
         (keys,), (counts,) = ins, outs
@@ -98,7 +108,7 @@ def counts_of_digits(keys: te.Tensor, number: int) -> te.Tensor:
             for i in range(KEYS):
                 place = first + i * THREADS + thread
                 key[0] = _read(keys, row, place, count, parts * blocks * BLOCK)
-                _count(packed, _digit(key[0], shift))
+                _count(packed, _digit(key[0]))
             for pair in range(HALF):
                 own[pair] = own[pair] + _pair(packed, pair)
         for pair in range(HALF):
@@ -124,17 +134,16 @@ def counts_of_digits(keys: te.Tensor, number: int) -> te.Tensor:
 
 
 def sorted_by_digit(
-    keys: te.Tensor, counts: te.Tensor, number: int, places: Sequence[te.Tensor]
+    keys: te.Tensor, counts: te.Tensor, places: Sequence[te.Tensor], turn: int
 ) -> list[te.Tensor]:
-    """Rows in the order of a digit, those of equal ones in the order they were in: the keys, and
-    where they were before the first digit, int32.
+    """Rows in the order of the lowest digit, those of equal ones in the order they were in: the
+    keys, turned around, and where they were before the first digit, int32.
 
-    keys: (rows, n) uint32. counts: see ``counts_of_digits``. number: of the digit. places: of the
-    keys before the first digit; none where this is the first.
+    keys: (rows, n) uint32. counts: see ``counts_of_digits``. places: of the keys before the first
+    digit; none where this is the first. turn: by how many bits, see ``turn_of``.
     """
     rows, count = (int(size) for size in keys.shape)
     parts, blocks = parts_of(count)
-    shift = T.uint32(number * DIGIT_BITS)
 
     def statements(ins: list[Any], outs: list[Any], at: dict[str, Any]) -> None:
         (given, counts, *places), (keys, moved) = ins, outs
@@ -155,14 +164,14 @@ def sorted_by_digit(
                     where = places[0][row, tirx.min(first + own, count - 1)]
                 block.places[_apart(own)] = where
             block.take()
-            block.put_in_order(shift, begins, offsets)
+            block.put_in_order(None, begins, offsets)
             for i in range(KEYS):
                 own = i * THREADS + thread
                 key[0] = block.keys[_apart(own)]
-                digit = _digit(key[0], shift).astype("int32")
+                digit = _digit(key[0]).astype("int32")
                 place[0] = (offsets[digit] + own.astype("uint32")).astype("int32")
                 # What is beyond the row comes last, and is not written, as data decide its place.
-                keys[row, place[0]] = key[0]
+                keys[row, place[0]] = _turned(key[0], turn)
                 moved[row, place[0]] = block.places[_apart(own)]
             if blocks > 1:
                 barrier()
@@ -171,6 +180,13 @@ def sorted_by_digit(
     results = [((rows, count), "uint32"), ((rows, count), "int32")]
     given = [keys, counts, *places]
     return kernel("sorted_by_digit", results, given, launch, statements)
+
+
+def _turned(key: Any, bits: int) -> Any:
+    """A key whose lowest bits, 0 to 31, have become its highest."""
+    if not bits:
+        return key
+    return (key >> T.uint32(bits)) | (key << T.uint32(KEY_BITS - bits))
 
 
 def _begin(counts: Any, begins: Any, row: Any, part: Any, thread: Any, parts: int) -> None:
@@ -227,9 +243,9 @@ class _Block:
     def put_in_order(self, shift: Any, begins: Any = None, offsets: Any = None) -> None:
         """What was taken, in the order of a digit.
 
-        shift: where in a key the digit is. begins: in shared memory where in the row the next key
-        of each digit goes, which is brought up to date. offsets: in shared memory what has to be
-        added to a place in the block for one in the row.
+        shift: where in a key the digit is; the lowest bits if None. begins: in shared memory where
+        in the row the next key of each digit goes, which is brought up to date. offsets: in shared
+        memory what has to be added to a place in the block for one in the row.
         """
         thread, threads = self._thread, self._threads
         packed, ranks = local("uint32", 2), local("uint32", KEYS)
@@ -298,8 +314,8 @@ def _read(keys: Any, row: Any, place: Any, count: int, most: int) -> Any:
     return tirx.Select(place < count, key, T.uint32(LAST))
 
 
-def _digit(key: Any, shift: Any) -> Any:
-    return (key >> shift) & T.uint32(DIGITS - 1)
+def _digit(key: Any, shift: Any = None) -> Any:
+    return (key if shift is None else key >> shift) & T.uint32(DIGITS - 1)
 
 
 def _apart(place: Any) -> Any:

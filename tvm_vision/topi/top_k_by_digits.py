@@ -29,33 +29,34 @@ def parts_of(count: int) -> int:
     return -(-count // PART)
 
 
-def counts_of_digits(keys: te.Tensor, state: te.Tensor, number: int) -> te.Tensor:
+def counts_of_digits(keys: te.Tensor, state: te.Tensor) -> te.Tensor:
     """How many keys of each part that begin with the digits found so far have each next digit:
     uint32 (rows, parts, DIGITS).
 
-    keys: (rows, n) int32, the largest first. state: (rows, 2) uint32, the digits found, and how
-    many of the keys that begin so are among the k. number: of digits found.
+    keys: (rows, n) int32, the largest first. state: (rows, 3) uint32, the digits found, how many of
+    the keys that begin so are among the k, and where in a key the next digit is: the kernel of all
+    digits is the same, compiled once.
     """
     rows, count = (int(size) for size in keys.shape)
-    shift, each = 32 - DIGIT_BITS * (number + 1), THREADS // DIGITS
+    each = THREADS // DIGITS
 
     def statements(ins: list[Any], outs: list[Any], at: dict[str, Any]) -> None:
         (keys, state), (counts,) = ins, outs
         row, part, thread = at["blockIdx.y"], at["blockIdx.x"], at["threadIdx.x"]
         own, key, total = local("uint32", DIGITS), local("uint32"), local("uint32")
+        shift, found = local("uint32"), local("uint32")
         all_of, sums = (local("uint32", n, "shared") for n in (DIGITS * THREADS, THREADS))
         for digit in range(DIGITS):
             own[digit] = T.uint32(0)
+        found[0], shift[0] = state[row, 0], state[row, 2]
         with T.serial(0, PART // THREADS) as i:
             place = part * PART + i.astype("int32") * THREADS + thread
             with T.If(place < count), T.Then():
                 key[0] = unsigned(keys[row, place])
-                begins = T.uint32(1)
-                if number:
-                    begins = (key[0] >> T.uint32(shift + DIGIT_BITS) == state[row, 0]).astype(
-                        "uint32"
-                    )
-                following = (key[0] >> T.uint32(shift)) & T.uint32(DIGITS - 1)
+                # In two steps, as none of the digits may have been found: by 32 bits none shifts.
+                rest = key[0] >> shift[0]
+                begins = (rest >> T.uint32(DIGIT_BITS) == found[0]).astype("uint32")
+                following = rest & T.uint32(DIGITS - 1)
                 for digit in range(DIGITS):
                     same = (following == T.uint32(digit)).astype("uint32")
                     own[digit] = own[digit] + begins * same
@@ -110,9 +111,10 @@ def next_digit(counts: te.Tensor, state: te.Tensor) -> te.Tensor:
                             left[0] = left[0] - total[0]
             changed[row, 0] = (state[row, 0] << T.uint32(DIGIT_BITS)) | digit[0]
             changed[row, 1] = left[0]
+            changed[row, 2] = state[row, 2] - T.uint32(DIGIT_BITS)
 
     launch = {"blockIdx.x": rows, "threadIdx.x": THREADS}
-    return kernel("next_digit", [((rows, 2), "uint32")], [counts, state], launch, statements)[0]
+    return kernel("next_digit", [((rows, 3), "uint32")], [counts, state], launch, statements)[0]
 
 
 def counts_of_parts(keys: te.Tensor, state: te.Tensor) -> list[te.Tensor]:
@@ -205,8 +207,9 @@ def _through(
 
 def begun(rows: int, k: int) -> te.Tensor:
     """The state before a digit is found."""
+    none, wanted, first = (tirx.const(n, "uint32") for n in (0, k, 32 - DIGIT_BITS))
     return te.compute(
-        (rows, 2),
-        lambda _, i: tirx.Select(i == 1, tirx.const(k, "uint32"), tirx.const(0, "uint32")),
+        (rows, 3),
+        lambda _, i: tirx.Select(i == 0, none, tirx.Select(i == 1, wanted, first)),
         name="begun",
     )

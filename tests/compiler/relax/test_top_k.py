@@ -172,16 +172,19 @@ def test_the_longest_row_of_a_workgroup():
 
 
 @pytest.mark.parametrize(
-    ("count", "kernel"),
+    ("count", "kernel", "calls", "functions"),
     [
-        (LONGEST, "topk_in_group"),
-        (LONGEST + 1, "sort_sorted_by"),
-        (MOST_SORTED + 1, "topk_next_digit"),
+        (LONGEST, "topk_in_group", 1, 1),
+        (LONGEST + 1, "sort_sorted_by", 8, 2),
+        (MOST_SORTED + 1, "topk_counts_of_digits", 8, 1),
     ],
 )
-def test_long_rows_are_sorted_and_longer_ones_searched_by_digits(count, kernel):
+def test_long_rows_are_sorted_and_longer_ones_searched_by_digits(count, kernel, calls, functions):
+    """By as few functions as differ: of a sort the first digit has no places before."""
     compiled = compiled_of(model_of((1, count), 5))
-    assert any(kernel in each["function"] for each in compiled.graph["kernels"])
+    called = [each["function"] for each in compiled.graph["kernels"]]
+    called = [function for function in called if kernel in function]
+    assert (len(called), len(set(called))) == (calls, functions)
     x = np.random.default_rng(3).random((1, count), "float32")
     for one, other in zip(results_of(compiled, x), wanted(x, 5, 1, True), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -26,8 +26,10 @@ def sorted_rows(builder: tvm.relax.BlockBuilder, keys: Any, bits: int) -> tuple[
     if int(keys.ty.shape[1]) <= radix_sort.BLOCK:
         return both(te(radix_sort.sorted_in_block, keys, bits))
     places: list[Any] = []
-    for number in range(radix_sort.passes_of(bits)):
-        counts = te(radix_sort.counts_of_digits, keys, number)
-        keys, where = both(te(radix_sort.sorted_by_digit, keys, counts, number, places))
+    passes = radix_sort.passes_of(bits)
+    for number in range(passes):
+        counts = te(radix_sort.counts_of_digits, keys)
+        turn = radix_sort.turn_of(number, passes)
+        keys, where = both(te(radix_sort.sorted_by_digit, keys, counts, places, turn))
         places = [where]
     return keys, places[0]

@@ -106,8 +106,8 @@ class _TopK(relax.PyExprMutator):
             return self.builder_.emit_te(function, *given, primfunc_name_hint=hint)
 
         state = te(digits.begun, int(keys.ty.shape[0]), k)
-        for number in range(digits.ROUNDS):
-            state = te(digits.next_digit, te(digits.counts_of_digits, keys, state, number), state)
+        for _ in range(digits.ROUNDS):
+            state = te(digits.next_digit, te(digits.counts_of_digits, keys, state), state)
         parts = te(digits.counts_of_parts, keys, state)
         before = [
             te(scan, self.builder_.emit(relax.TupleGetItem(parts, i)), "cumsum", "int32", True,
