@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops import load_op
 
 from support import onnx_models
 from support.tflite_models import Graph
 from tvm_vision.exporters.describe import Wishes, describe
-from tvm_vision.exporters.extents import extents
+from tvm_vision.exporters.extents import ARITHMETIC, OWN, extents
 from tvm_vision.frontend.signature import TensorSpec
 
 SIDE, STRIDES, CELLS, VALUES = 32, (8, 16, 32), 21, 7
@@ -128,3 +132,22 @@ def test_what_is_resized_is_not_walked_through(tmp_path):
     onnx.save(model, tmp_path / "net.onnx")
     inputs = [TensorSpec("images", (1, 3, 512, 512), "float32")]
     assert extents(tmp_path / "net.onnx", inputs)("y") is None
+
+
+def test_nothing_is_computed_number_by_number():
+    """A detector at 640x640 has 700,000 scores."""
+    own = {operator.__name__ for operator in OWN}
+    version = onnx.defs.onnx_opset_version()
+    for name in sorted(ARITHMETIC - own):
+        operator = load_op("", name, version, evaluator_cls=ReferenceEvaluator)
+        assert "vectorize" not in inspect.getsource(operator), name
+
+
+def test_own_sigmoid():
+    (node,) = [helper.make_node("Sigmoid", ["x"], ["y"])]
+    model = onnx_models.make_model([node], [("x", (5,))], [("y", (5,))])
+    x = np.array([-1e4, -2.5, 0, 3, 1e4], np.float32)
+    found, wanted = (ReferenceEvaluator(model, new_ops=own).run(None, {"x": x})[0]
+                     for own in (OWN, []))  # fmt: skip
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
