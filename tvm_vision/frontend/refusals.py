@@ -49,6 +49,8 @@ class Remedy:
 
 # For what is not known any better.
 CUT = Remedy(Cut(), OTHERWISE)
+# Where the types and sizes of a node's inputs contradict each other.
+OTHER_SIZES = Remedy("export the model again, or for other sizes of its inputs", CUT)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, onnx_input
 
 from ...error_lines import first_line
 from ..node_names import node_name, variable_hint
-from ..refusals import CUT, Refusal, RefusedNodes, Remedy
+from ..refusals import CUT, OTHER_SIZES, Refusal, RefusedNodes, Remedy
 from ..relax_names import name_bindings
 from .graph import Unsupported, opset_of
 from .own_operators import OWN_CONVERTERS
@@ -29,7 +29,6 @@ _OPERATOR = re.compile(r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)')
 # What TVM writes where the types of a node's inputs contradict each other: its own words for these.
 _TYPES_OF_TVM = re.compile(r"\bR\.|\bT\.int\d|\bmetadata\[|\brelax\.")
 MOST_SHOWN = 8  # numbers of a list: a shape has no more
-WRONG = Remedy("export the model again, or for other sizes of its inputs", CUT)
 # Opsets to read operators as at least: PyTorch's exporter writes reductions of a later one, which
 # onnxruntime takes.
 _LEAST_OPSET = {"ScatterElements": 18, "ScatterND": 18}
@@ -210,7 +209,7 @@ def _reason_and_remedy(error: BaseException, inputs: Any) -> tuple[str, Remedy]:
         return first, Remedy(FIX_PARAMETERS, CUT)
     types = [_written(value) for value in inputs if getattr(value, "ty", None) is not None]
     if _TYPES_OF_TVM.search(first) and types and all(types):
-        return f"inputs of {' and '.join(types)} do not go together", WRONG
+        return f"inputs of {' and '.join(types)} do not go together", OTHER_SIZES
     return first, CUT
 
 

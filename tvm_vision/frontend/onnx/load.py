@@ -24,7 +24,7 @@ from ...interrupts import ctrl_c_as_itself
 from ...package.build import image_layout
 from ..input_values import InputValues, plain_values
 from ..node_names import name_nodes, node_name
-from ..refusals import NodesRefused, Refusal, RefusedNodes, Remedy
+from ..refusals import OTHER_SIZES, NodesRefused, Refusal, RefusedNodes, Remedy
 from ..signature import OpenShape, Signature, spec_of
 from .bounded import ROWS, drop_traced_shapes, undecided
 from .brain_floats import without_bfloat16
@@ -348,7 +348,9 @@ def _naming_batches(
     sizes = ",".join(str(d.dim_value or 2) for d in guessed[0].type.tensor_type.shape.dim)
     advice = f"give another number of images than one, as --input-shape {guessed[0].name}:{sizes}"
     return [
-        replace(each, remedy=Remedy(advice, each.remedy)) if "shape" in each.reason else each
+        replace(each, remedy=Remedy(advice, each.remedy))
+        if "shape" in each.reason or OTHER_SIZES.ways[0] in each.remedy.ways
+        else each
         for each in refusals
     ]
 

@@ -92,10 +92,10 @@ def _parsed(function: Any) -> tuple[list[Stage], Any, Transform]:
     notes = stages[0].block.annotations
     kind = next((key for key in (IMAGE, OUTPUT) if key in notes), None)
     loads = {load.source for load in make.loads_in(inner[0].value)}
-    if kind is None or len(loads) != 1 or stages[0].buffer.ty.dtype != "float32":
+    if kind is None or len(loads) != 1 or str(stages[0].buffer.ty.dtype) != "float32":
         raise NotWritten("one image of float32 whose channels lie in blocks is needed")
     (source,) = loads
-    if source.ty.dtype != "float32" or (kind == IMAGE and len(stages) > 1):
+    if str(source.ty.dtype) != "float32" or (kind == IMAGE and len(stages) > 1):
         raise NotWritten("numbers of float32 are needed, and nothing behind an image's transform")
     make.check_pointwise(stages)
     tiling = Tiling.of_list(notes[kind])
