@@ -79,6 +79,17 @@ def convolved(x: np.ndarray, w: np.ndarray, padding: Any) -> np.ndarray:
     return np.einsum("nchwij,ocij->nohw", windows, w.astype("float64"), optimize=True)
 
 
+def with_residual(shape: Any, outputs: int, padding: Any) -> tuple[Any, Any, Any, Any]:
+    """A network of ``convolution``, its signature, random inputs, and what they give."""
+    random = np.random.default_rng(3)
+    x = random.standard_normal(shape).astype("float32")
+    plain = convolved(x, constant(0, outputs, shape[1], 3, 3)[1], padding)
+    residual = random.standard_normal(plain.shape).astype("float32")
+    expected = np.maximum(plain + constant(1, 1, outputs, 1, 1)[1] + residual, 0)
+    build = convolution(shape[1], outputs, padding=list(padding))
+    return *module_of(build, shape, plain.shape), [x, residual], expected
+
+
 def error_of(result: np.ndarray, expected: np.ndarray) -> float:
     if expected.dtype.kind != "f":
         return float((result != expected).mean())
@@ -102,15 +113,9 @@ def test_results_equal_numpy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv(VARIABLE, m)
-    random = np.random.default_rng(3)
-    x = random.standard_normal(shape).astype("float32")
-    plain = convolved(x, constant(0, outputs, shape[1], 3, 3)[1], padding)
-    residual = random.standard_normal(plain.shape).astype("float32")
-    expected = np.maximum(plain + constant(1, 1, outputs, 1, 1)[1] + residual, 0)
-    build = convolution(shape[1], outputs, padding=list(padding))
-    module, signature = module_of(build, shape, plain.shape)
+    module, signature, inputs, expected = with_residual(shape, outputs, padding)
     names, (result,) = run(
-        module, signature, [x, residual], precision=precision, layout=layout, coopmat=False
+        module, signature, inputs, precision=precision, layout=layout, coopmat=False
     )
     # What follows is part of the last of the three kernels.
     own = [name for name in names if "transpose" not in name]
@@ -137,14 +142,8 @@ def test_processors_equal_numpy(
 ) -> None:
     """Channels lie in blocks; what follows is part of the last of three kernels there, too."""
     monkeypatch.setenv(VARIABLE, m)
-    random = np.random.default_rng(3)
-    x = random.standard_normal(shape).astype("float32")
-    plain = convolved(x, constant(0, outputs, shape[1], 3, 3)[1], padding)
-    residual = random.standard_normal(plain.shape).astype("float32")
-    expected = np.maximum(plain + constant(1, 1, outputs, 1, 1)[1] + residual, 0)
-    build = convolution(shape[1], outputs, padding=list(padding))
-    module, signature = module_of(build, shape, plain.shape)
-    names, (result,) = run(module, signature, [x, residual], target="llvm")
+    module, signature, inputs, expected = with_residual(shape, outputs, padding)
+    names, (result,) = run(module, signature, inputs, target="llvm")
     own = [name for name in names if not name.startswith(("pack", "unpack"))]
     assert len(own) == 3
     assert own[0].startswith("winograd_image") and "winograd_output" in own[2]
