@@ -123,28 +123,22 @@ class Camera:
         whether the left or right edge may cut it."""
         small = rng.random() < 0.55
         self.at[2] = rng.uniform(0.4, 0.75) if small else rng.uniform(0.6, 1.7)
-        low = high * rng.uniform(0.5, 0.78) if part == "upper" else 0.0
-        top = high * rng.uniform(0.25, 0.6) if part == "lower" else high
+        low, top = _seen(part, high, rng)
         near, most = (0.5, 2.6) if small else (self.at[2], 3 * self.at[2])
         far = float(np.exp(rng.uniform(np.log(near), np.log(most)))) + 0.7 * radius
         down, up = (float(np.arctan2(self.at[2] - z, far)) for z in (low, top))
         focal = share * self.high / (2 * np.tan((down - up) / 2))
         if not cut:  # what is broad shall fit, too
             focal = min(focal, 0.65 * WIDE * far / max(radius, 0.1))
-        across = np.clip(2 * np.arctan(WIDE / 2 / focal), np.radians(14), np.radians(105))
+        across = float(np.clip(2 * np.arctan(WIDE / 2 / focal), np.radians(14), np.radians(105)))
         half = float(np.arctan(self.high / WIDE * np.tan(across / 2)))
-        if part == "upper":
-            pitch = down - half
-        elif part == "lower":
-            pitch = up + half
-        else:
-            pitch = (down + up) / 2 + rng.uniform(-0.8, 0.8) * max(half - (down - up) / 2, 0.0)
+        pitch = _pitch(part, down, up, half, rng)
         aside = rng.uniform(-0.4, 0.4) * across
         if cut:
             edge = across / 2 + rng.uniform(-0.9, 0.4) * np.arctan(0.6 * radius / far)
             aside = rng.choice([-1, 1]) * edge
         ahead, way = (np.array([np.cos(a), np.sin(a)]) for a in (self.yaw, self.yaw + aside))
-        self.aim(self.at[:2] + ahead, pitch, float(across), rng.normal(0, 0.05))
+        self.aim(self.at[:2] + ahead, pitch, across, rng.normal(0, 0.05))
         return np.array([*(self.at[:2] + far * way), 0.0])
 
     def widen(self, across: float) -> None:
@@ -183,6 +177,22 @@ class Camera:
     def distance_for(self, metres: float, pixels: float) -> float:
         """How far something of a size in metres is when it has so many pixels of 512."""
         return metres * self.focal * (512 / WIDE) / pixels
+
+
+def _seen(part: str, high: float, rng: np.random.Generator) -> tuple[float, float]:
+    """From which height to which the image shall have something of a height in metres."""
+    low = high * rng.uniform(0.5, 0.78) if part == "upper" else 0.0
+    return low, high * rng.uniform(0.25, 0.6) if part == "lower" else high
+
+
+def _pitch(part: str, down: float, up: float, half: float, rng: np.random.Generator) -> float:
+    """How far a camera looks down whose image, twice ``half`` high, ends where a part does, or has
+    all of it somewhere. down, up: to the lower and the upper end; all in radians."""
+    if part == "upper":
+        return down - half
+    if part == "lower":
+        return up + half
+    return (down + up) / 2 + rng.uniform(-0.8, 0.8) * max(half - (down - up) / 2, 0.0)
 
 
 def lying(rng: np.random.Generator) -> np.ndarray:
