@@ -369,7 +369,9 @@ def test_estimate_for_processors(lanes: int) -> None:
     assert fastest_on_processor(last, lanes) == (2 if lanes == 4 else None)
     assert fastest_on_processor(ConvShape(1, 64, 64, 4, 4), lanes) is None
     assert fastest_on_processor(ConvShape(1, 16, 16, 14, 14), lanes) is None  # transforms are most
-    assert fastest_on_processor(ConvShape(8, 16, 16, 56, 56), lanes) == 4
+    # Many numbers come from afar, and wide vectors of them take longer than their products.
+    many = fastest_on_processor(ConvShape(8, 16, 16, 56, 56), lanes)
+    assert many == (None if lanes == 16 else 4)
 
 
 def test_it_is_on_by_itself_on_processors() -> None:

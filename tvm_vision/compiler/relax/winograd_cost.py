@@ -51,9 +51,12 @@ class ConvShape:
 
 LEAST_TILES = 8  # fewer make no matrix product that is cut into tiles
 MARGIN = 0.8  # of the plain convolution's time, at most
-# Of a processor's core: products of vectors in a cycle, cycles for a vector of a transformed tile,
-# and bytes of weights in a cycle, which all cores read through one memory (benchmarks/cpu.md).
-PRODUCTS_A_CYCLE, VECTOR_CYCLES, BYTES_A_CYCLE = 2, 5, 4
+# Of a processor's core, measured (benchmarks/cpu.md): products of vectors in a cycle, cycles for a
+# vector of a transformed tile, and bytes in a cycle of these where they are more than stay near a
+# core; bytes of weights in a cycle, which all cores read through one memory.
+PRODUCTS_A_CYCLE, VECTOR_CYCLES = 2, 6
+NEAR, FAR_BYTES_A_CYCLE = 1 << 20, 4.5
+BYTES_A_CYCLE = 4
 LEAST_PIXELS = 16  # columns of a tile of a product: with fewer the rest is padding
 
 
@@ -83,8 +86,10 @@ def fastest_on_processor(layer: ConvShape, lanes: int) -> int | None:
 
 def _cycles_of_winograd(layer: ConvShape, m: int, lanes: int) -> float:
     depth, tiles = (m + 2) ** 2, layer.tiles(m)
-    vectors = depth * tiles * (layer.inputs + layer.outputs) / lanes
-    return vectors * VECTOR_CYCLES + _cycles_of_products(depth, tiles, layer, lanes)
+    numbers = depth * tiles * (layer.inputs + layer.outputs)
+    far = 4 * lanes / FAR_BYTES_A_CYCLE if 4 * numbers > NEAR else 0
+    transforms = numbers / lanes * max(VECTOR_CYCLES, far)
+    return transforms + _cycles_of_products(depth, tiles, layer, lanes)
 
 
 def _cycles_of_products(depth: int, columns: int, layer: ConvShape, lanes: int) -> float:
