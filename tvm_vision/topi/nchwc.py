@@ -175,11 +175,11 @@ def max_pool(x: Any, window: SlidingWindow, size: Sequence[int]) -> Any:
     )
 
 
-def pack_weights(weights: Array, block: int, inner: int, groups: int = 1) -> Array:
+def pack_weights(weights: Array, block: int, inner: int) -> Array:
     """Weights (out, in of a group, kh, kw) as (out blocks, in blocks, kh, kw, inner, block).
 
-    inner: channels of a block of the input. groups: as many as the packed weights are to have;
-    each group's channels are whole blocks unless there is one. Missing channels are zeros.
+    inner: channels of a block of the input. Of several groups each has whole blocks of channels;
+    missing channels are zeros.
     """
     out, depth, kh, kw = weights.shape
     outer, parts = blocks_of(out, block), blocks_of(depth, inner)

@@ -28,6 +28,7 @@ VARIABLE = "TVM_VISION_WINOGRAD"
 TOLERANCE = {("fp32", "2"): 1e-6, ("fp32", "4"): 1e-5, ("fp16", "2"): 2e-3}
 GPU = {"kind": "vulkan", "max_threads_per_block": 256, "max_shared_memory_per_block": 32768,
        "supports_float16": True, "supports_16bit_buffer": True}  # fmt: skip
+PROCESSOR = {"kind": "llvm", "mcpu": "haswell"}
 
 
 @pytest.fixture(autouse=True)
@@ -241,9 +242,9 @@ def test_small_images_have_small_tiles_or_none(
     ("way", "target", "options"),
     [
         ("0", GPU, {}),
-        ("off", {"kind": "llvm", "mcpu": "haswell"}, {}),
-        ("4", {"kind": "llvm", "mcpu": "haswell"}, {"opt_level": 2}),
-        ("4", {"kind": "llvm", "mcpu": "haswell"}, {"layout": "nchw"}),
+        ("off", PROCESSOR, {}),
+        ("4", PROCESSOR, {"opt_level": 2}),
+        ("4", PROCESSOR, {"layout": "nchw"}),
         ("4", GPU, {"opt_level": 2}),
         ("auto", GPU, {}),
         ("auto", {**GPU, "device_type": "virtual"}, {}),
@@ -305,8 +306,11 @@ def test_an_unknown_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         functions(module, GPU)
 
 
-def test_an_image_is_transformed_once_for_all_that_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "2")
+@pytest.mark.parametrize(("m", "target"), [("2", GPU), ("4", PROCESSOR)])
+def test_an_image_is_transformed_once_for_all_that_read_it(
+    m: str, target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, m)
 
     def build(builder: Any, x: Any) -> list[Any]:
         ws = [constant(seed, 16, 16, 3, 3)[0] for seed in range(3)]
@@ -314,7 +318,7 @@ def test_an_image_is_transformed_once_for_all_that_read_it(monkeypatch: pytest.M
         return [*same, builder.emit(OP.nn.conv2d(x, ws[2], padding=0))]
 
     module, _ = module_of(build, (1, 16, 14, 14))
-    names = functions(module, GPU)
+    names = functions(module, target)
     assert count(names) == 3
     assert sum("winograd_image" in name for name in names) == 2
 
@@ -378,20 +382,4 @@ def test_it_is_on_by_itself_on_processors() -> None:
     module, _ = module_of(convolution(64, 64, padding=1), *[(1, 64, 56, 56)] * 2)
     for processor in ("haswell", "skylake-avx512"):
         assert count(functions(module, {"kind": "llvm", "mcpu": processor})) == 1
-    assert count(functions(module, {"kind": "llvm", "mcpu": "haswell"}, opt_level=2)) == 0
-
-
-def test_processors_transform_an_image_once_for_all_that_read_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv(VARIABLE, "4")
-
-    def build(builder: Any, x: Any) -> list[Any]:
-        ws = [constant(seed, 16, 16, 3, 3)[0] for seed in range(3)]
-        same = [builder.emit(OP.nn.conv2d(x, w, padding=1)) for w in ws[:2]]
-        return [*same, builder.emit(OP.nn.conv2d(x, ws[2], padding=0))]
-
-    module, _ = module_of(build, (1, 16, 14, 14))
-    names = functions(module, {"kind": "llvm", "mcpu": "haswell"})
-    assert count(names) == 3
-    assert sum("winograd_image" in name for name in names) == 2
+    assert count(functions(module, PROCESSOR, opt_level=2)) == 0

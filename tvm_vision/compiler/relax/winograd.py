@@ -13,7 +13,6 @@ Halves know F(2×2, 3×3) alone, see docs/design/compiler.md for the errors of b
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,9 +28,8 @@ from ...topi.winograd import KERNEL, Tiling, transform_image, transform_output, 
 from .kernel_calls import OUT_FUSABLE, bindings_of
 from .operators import operator_of
 from .rewriting import constant_of, rebind
-from .winograd_cost import LEAST_TILES, ConvShape, fastest, fastest_on_processor
+from .winograd_cost import LEAST_TILES, Choice, ConvShape, fastest, fastest_on_processor
 
-Choice = Callable[[ConvShape], "int | None"]
 SIZES = (4, 2)  # m, the first that fits
 LEAST_CHANNELS = 16  # of input and of output: with fewer the transforms are most of the work
 # Channels first or last: layout of weights -> how its axes come to be (o, c, 3, 3).

@@ -19,6 +19,7 @@ and one of few columns slower than its arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...schedules.common import TargetLimits
@@ -49,6 +50,8 @@ class ConvShape:
         return self.batch * -(-self.height // m) * -(-self.width // m)
 
 
+# The m of a layer, None for the convolution as it is.
+Choice = Callable[[ConvShape], "int | None"]
 LEAST_TILES = 8  # fewer make no matrix product that is cut into tiles
 MARGIN = 0.8  # of the plain convolution's time, at most
 # Of a processor's core, measured (benchmarks/cpu.md): products of vectors in a cycle, cycles for a

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import tvm
 
-from ..winograd_cost import ConvShape
+from ..winograd_cost import Choice
 from .rewriter import NchwcRewriter
 from .rules import RULES
 
 
-def block_channels(
-    block: int, winograd: Callable[[ConvShape], int | None] = lambda layer: None
-) -> tvm.transform.Pass:
+def block_channels(block: int, winograd: Choice = lambda layer: None) -> tvm.transform.Pass:
     """A pass over ``main``: channels in blocks of ``block``, see ``rewriter``.
 
     winograd: the size of Winograd's tiles for a convolution that can have them, None for none.

@@ -23,7 +23,7 @@ from tvm_vision.topi import nchwc as blocked
 from ..kernel_calls import INJECTIVE, OPAQUE, bindings_of
 from ..operators import operator_of
 from ..rewriting import constant_of, rebind, resolve
-from ..winograd_cost import ConvShape
+from ..winograd_cost import Choice
 from .values import NchwcTensor, Picked
 
 Value = NchwcTensor | Picked | list[Picked]
@@ -47,8 +47,8 @@ class NchwcRewriter(PyExprMutator):
     block: int
     # By an operator's name; see ``rules``.
     rules: Mapping[str, Callable[[NchwcRewriter, Any], Any]]
-    # The size of Winograd's tiles for a convolution that can have them, or None.
-    winograd: Callable[[ConvShape], int | None]
+    # For convolutions that can be Winograd's.
+    winograd: Choice
 
     def rewrite(self, main: relax.Function) -> relax.Function:
         self.known = _Known()

@@ -80,9 +80,7 @@ def _winograd(
     lanes = blocked.blocks_of(outputs, blocks.block) * blocks.block
     filled = np.zeros((tiling.edge**2, lanes, inputs), np.float32)
     filled[:, :outputs] = transform_weights(weights, m)
-    packed = blocked.pack_weights(
-        filled.reshape(-1, inputs, 1, 1), blocks.block, blocks.block, tiling.edge**2
-    )
+    packed = blocked.pack_weights(filled.reshape(-1, inputs, 1, 1), blocks.block, blocks.block)
     size = (inputs, 1, tiling.tiles)
     product = _convolved(blocks, image, packed, one, size, tiling.edge**2, "winograd_product")
     called = blocks.compute(
