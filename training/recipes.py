@@ -19,7 +19,9 @@ below a robot's head, whose image begins at the others' feet, robots beside and 
 matches, posts that fill the image's edge, and people all in black. 8 adds what is still missed:
 robots of all builds that take most of the image's height, or of which it has head and shoulders or
 legs alone, matches of robots on wheels, strips of posts at the image's edge, thin posts far away,
-legs of tables, chairs and tripods, and balls in glare. A third of its worlds are the seventh's.
+legs of tables, chairs and tripods, and balls in glare. A third of its worlds are the seventh's. 9
+adds robots right beside or before each other, of which the eighth's weights make one, and people on
+the field, whose legs they take for robots and posts. A third of its worlds are the eighth's.
 """
 
 from __future__ import annotations
@@ -71,6 +73,8 @@ class Recipe:
     wheels. strips: of cameras, those that see a strip of a post at the image's edge. distant: of
     cameras, those that see a goal from far away. furniture: at most so many pieces that stand on
     legs (furniture.py). glare: of images with balls, those that are too bright about one of them.
+    pairs: of robots, those with another right beside, before or behind them. referees: of people in
+    matches, how many more stand on the field.
     """
 
     number: int
@@ -130,6 +134,8 @@ class Recipe:
     distant: float = 0.0
     furniture: int = 0
     glare: float = 0.0
+    pairs: float = 0.0
+    referees: float = 0.0
 
 
 FIRST = Recipe(1)
@@ -242,7 +248,15 @@ EIGHTH = replace(
     furniture=7,
     glare=0.18,
 )
+NINTH = replace(
+    EIGHTH,
+    number=9,
+    black=0.4,
+    large=0.25,
+    pairs=0.4,
+    referees=0.25,
+)
 RECIPES = {
     recipe.number: recipe
-    for recipe in (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH)
+    for recipe in (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH, NINTH)
 }

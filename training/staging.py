@@ -376,10 +376,15 @@ class Director:
             self._show_close(camera, players, balls)
         if recipe.rows and rng.random() < recipe.rows:
             self._line_up(camera, players)
-        for thing in list(rng.permutation(np.array(players, dtype=object)))[:many]:
+        rest = list(rng.permutation(np.array(players, dtype=object)))[:many]
+        while rest:
+            thing = rest.pop(0)
             at = self._free_place(thing, camera)
             if at is not None:
-                self._put_robot(thing, at, rng.uniform(0, 2 * np.pi), recipe.fallen)
+                facing = rng.uniform(0, 2 * np.pi)
+                self._put_robot(thing, at, facing, recipe.fallen)
+                if rest and recipe.pairs and rng.random() < recipe.pairs:
+                    self._put_next_to(camera, thing, at, facing, rest.pop(0))
         for thing in balls:
             if self.match or rng.random() < 0.5:
                 self._place_ball(thing, camera)
@@ -434,7 +439,7 @@ class Director:
             return
         near, least = stray.near, stray.least
         if self.match:
-            near, least = REFEREES if person else 0.0, 0.0
+            near, least = REFEREES + self.recipe.referees if person else 0.0, 0.0
         if rng.random() < near:
             at = self._spot(camera, stray.nearest, stray.farthest)
         else:
@@ -534,6 +539,20 @@ class Director:
                 players.remove(thing)
                 self._put_robot(thing, at, facing + rng.normal(0, 0.25))
             at = at + way * thing.radius * rng.uniform(0.7, 1.0)
+
+    def _put_next_to(
+        self, camera: Camera, thing: Thing, at: np.ndarray, facing: float, other: Thing
+    ) -> None:
+        """Puts another robot right beside a robot that stands at a place [3], as the camera sees
+        them, or before or behind it: shoulder to shoulder, face to face, or anyhow."""
+        rng = self.rng
+        gap = at[:2] - camera.at[:2]
+        slant = np.arctan2(gap[1], gap[0]) + rng.choice([-1, 1]) * np.pi / 2 + rng.normal(0, 0.6)
+        reach = (thing.radius + other.radius) * rng.uniform(0.55, 1.05)
+        place = at + reach * np.array([np.cos(slant), np.sin(slant), 0.0])
+        turn = facing + float(rng.choice([0.0, np.pi, rng.uniform(0, 2 * np.pi)]))
+        if np.linalg.norm(place[:2] - camera.at[:2]) > 0.4:
+            self._put_robot(other, place, turn + rng.normal(0, 0.25), self.recipe.fallen)
 
     def _hide_some(self, camera: Camera) -> None:
         """Puts a person or a stool that is not yet placed before some of the robots."""

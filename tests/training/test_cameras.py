@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training"))
 
-from recipes import SEVENTH
+from recipes import NINTH, SEVENTH
 
 
 def projected(camera, point) -> tuple[float, float]:
@@ -127,6 +127,46 @@ def test_crowds_stand_beside_and_before_the_camera() -> None:
             gaps.append(np.linalg.norm(places[:, :2] - camera.at[:2], axis=1)[places[:, 2] > -5])
         near[share] = sum((gap < 1.7).any() for gap in gaps)
     assert near[1.0] >= 9 and near[0.0] < 6
+
+
+def shots(recipe, count: int):
+    """The world of so many shots, every other one of a match."""
+    from staging import Camera, Director
+    from world import World
+
+    plain = replace(recipe, meshes=0.0, squads=0.0, earlier=0.0, large=0.0)
+    world, rng = World(np.random.default_rng(8), recipe=plain), np.random.default_rng(3)
+    for number in range(count):
+        camera = Camera(rng, world.field.half)
+        Director(world, rng).arrange(camera, match=number % 2 == 0)
+        yield world
+
+
+def placed(world, kind: str):
+    """Things of a kind that are in the shot, with their places [2] on the ground."""
+    for thing in world.things:
+        if thing.kind == kind:
+            slot = int(world.model.body_mocapid[world.model.body(thing.body).id])
+            at = world.data.mocap_pos[slot]
+            if at[2] > -5:
+                yield thing, at[:2].copy()
+
+
+def test_pairs_stand_closer_than_others_may() -> None:
+    """A robot has room around it, unless another is put beside it."""
+    pytest.importorskip("rcsssmj")
+    close = {}
+    for share in (0.0, 1.0):
+        close[share] = 0
+        for world in shots(replace(NINTH, pairs=share, rows=0.0, crowded=0.0), 12):
+            robots = list(placed(world, "robot"))
+            gaps = [
+                np.linalg.norm(p - q) / (a.radius + b.radius)
+                for i, (a, p) in enumerate(robots)
+                for b, q in robots[:i]
+            ]
+            close[share] += sum(0.5 < gap < 0.7 for gap in gaps)
+    assert close[0.0] == 0 and close[1.0] >= 4
 
 
 def test_large_robots_take_the_share_that_was_asked_for() -> None:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "training"))
 
 import rounds
 import wheeled_robots
-from recipes import EIGHTH, FIFTH, FIRST, FOURTH, RECIPES, SECOND, SEVENTH, SIXTH, THIRD
+from recipes import EIGHTH, FIFTH, FIRST, FOURTH, NINTH, RECIPES, SECOND, SEVENTH, SIXTH, THIRD
 
 # Of the geometry of the world of seed 5, by the recipes before the last, as it was before the next.
 FIRST_WORLD = "686e6480cdbf"
@@ -32,13 +32,14 @@ PLACES = {
     6: "907c0445ffb8",
     7: "7af5e096799d",
     8: "41eea545a7ba",
+    9: "423b4785c9cf",
 }
 
 
 def test_recipes_are_numbered() -> None:
-    numbered = [FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH]
+    numbered = [FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH, NINTH]
     assert RECIPES == {recipe.number: recipe for recipe in numbered}
-    assert list(RECIPES) == list(range(1, 9))
+    assert list(RECIPES) == list(range(1, 10))
     zero = [
         name for name, value in vars(FIRST).items() if name not in ("number", "field") and value
     ]
@@ -61,6 +62,9 @@ def test_recipes_are_numbered() -> None:
     of_eighth = "earlier large parts crews strips distant furniture glare".split()
     assert not any(getattr(SEVENTH, name) for name in of_eighth)
     assert all(getattr(EIGHTH, name) for name in of_eighth)
+    of_ninth = "pairs referees".split()
+    assert not any(getattr(EIGHTH, name) for name in of_ninth)
+    assert all(getattr(NINTH, name) for name in of_ninth)
 
 
 def test_flat_pictures_hold_round_things() -> None:
