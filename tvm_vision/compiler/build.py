@@ -241,7 +241,7 @@ def _check_sizes(graph: StaticGraph, target: Target) -> None:
     """Raise UnsupportedModelError for a tensor that is larger than what a kernel may see."""
     most = int(target.attrs.get("max_storage_buffer_range", 0))
     for kernel in graph.kernels if most else ():
-        for tensor in (graph.tensors[t] for t in (*kernel.inputs, *kernel.outputs)):
+        for tensor in (graph.tensors[t] for t in kernel.tensors):
             if tensor.nbytes > most:
                 raise UnsupportedModelError(
                     f"tensors of at most {most} bytes are needed, which is what the device "

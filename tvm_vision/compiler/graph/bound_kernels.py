@@ -46,7 +46,7 @@ def bound_kernels(graph: StaticGraph, most: int) -> StaticGraph:
             kernels.append(kernel)
             continue
         whole = graph.functions[kernel.function]
-        values = dict(zip(whole.params, (*kernel.inputs, *kernel.outputs), strict=True))
+        values = dict(zip(whole.params, kernel.tensors, strict=True))
         for piece in pieces:
             for buffer in piece.outputs:
                 if buffer not in values:

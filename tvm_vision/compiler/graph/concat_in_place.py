@@ -170,7 +170,7 @@ def concat_in_place(graph: StaticGraph, axes: Mapping[int, int]) -> StaticGraph:
 
 def _offsets(graph: StaticGraph, kernel: KernelCall, axis: int | None) -> list[int] | None:
     """Where each input begins in the result, in bytes; None where they cannot lie in it."""
-    if axis is None or len({graph.tensors[t].dtype for t in (*kernel.inputs, *kernel.outputs)}) > 1:
+    if axis is None or len({graph.tensors[t].dtype for t in kernel.tensors}) > 1:
         return None
     return _placed(
         [graph.tensors[t].shape for t in kernel.inputs], graph.tensors[kernel.inputs[0]].dtype, axis

@@ -52,6 +52,11 @@ class KernelCall:
     outputs: list[int]
     nodes: list[str] = field(default_factory=list)
 
+    @property
+    def tensors(self) -> list[int]:
+        """What it is called with, in the function's order."""
+        return [*self.inputs, *self.outputs]
+
 
 @dataclass
 class StaticGraph:
@@ -90,6 +95,10 @@ class StaticGraph:
     def root(self, tensor: int) -> int:
         """The tensor whose memory ``tensor`` uses."""
         return self.tensors[tensor].root
+
+    def roots(self, kernel: KernelCall) -> list[int]:
+        """Of each tensor that a kernel is called with, the one whose memory it uses."""
+        return [self.root(tensor) for tensor in kernel.tensors]
 
     def move(self, root: int, to: int, offset: int) -> None:
         """Let everything that lies in the memory of ``root`` lie in that of ``to``, from ``offset``
@@ -147,7 +156,7 @@ def drop_unused(graph: StaticGraph) -> StaticGraph:
             kernels.append(kernel)
     kernels.reverse()
     named = [*graph.inputs, *graph.outputs]
-    named += [t for kernel in kernels for t in (*kernel.inputs, *kernel.outputs)]
+    named += [t for kernel in kernels for t in kernel.tensors]
     used = sorted({*named, *(graph.root(t) for t in named)})
     place = {old: new for new, old in enumerate(used)}
     old_tensors = [graph.tensors[t] for t in used]
@@ -176,8 +185,7 @@ def live_ranges(graph: StaticGraph, steps: Sequence[int] | None = None) -> dict[
     kept = {graph.root(t) for t in (*graph.inputs, *graph.outputs, *graph.params)}
     ranges: dict[int, LiveRange] = {}
     for step, kernel in zip(steps or range(len(graph.kernels)), graph.kernels, strict=True):
-        for tensor in (*kernel.inputs, *kernel.outputs):
-            root = graph.root(tensor)
+        for root in graph.roots(kernel):
             if root in kept:
                 continue
             first = ranges[root].first if root in ranges else step
@@ -212,7 +220,7 @@ def describe(
     kernels = [
         {
             "function": kernel.function,
-            "args": [*kernel.inputs, *kernel.outputs],
+            "args": kernel.tensors,
             "num_outputs": len(kernel.outputs),
             "nodes": list(kernel.nodes),
             **({} if (n := operations.get(kernel.function)) is None else {"operations": n}),

@@ -40,8 +40,7 @@ def to_fp16(graph: StaticGraph, fp32: Collection[int] = ()) -> StaticGraph:
     functions: dict[str, Any] = {}
     kernels = []
     for kernel in graph.kernels:
-        tensors = [*kernel.inputs, *kernel.outputs]
-        positions = tuple(i for i, t in enumerate(tensors) if graph.root(t) in fp16)
+        positions = tuple(i for i, root in enumerate(graph.roots(kernel)) if root in fp16)
         key = (kernel.function, positions)
         if key not in variants:
             variants[key] = _variant_name(kernel.function, positions, functions)
@@ -68,13 +67,11 @@ def fp16_roots(graph: StaticGraph) -> set[int]:
     fixed.update(t for t, value in graph.params.items() if not _fits(value))
     possible = {name: narrowable(func) for name, func in graph.functions.items()}
     for kernel in graph.kernels:
-        tensors = [*kernel.inputs, *kernel.outputs]
         constants = {t for t in map(graph.root, kernel.inputs) if t in graph.params}
         if any(graph.params[t].dtype == np.int8 for t in constants):
             fixed |= constants
-        for tensor, can in zip(tensors, possible[kernel.function], strict=True):
-            if not can:
-                fixed.add(graph.root(tensor))
+        places = zip(graph.roots(kernel), possible[kernel.function], strict=True)
+        fixed.update(tensor for tensor, can in places if not can)
     fixed |= _holding_lost(graph) | _holding_wide_sums(graph) | _holding_coordinates(graph)
     fixed |= _holding_moments(graph) | _holding_reciprocals(graph)
     fp32 = {i for i, t in enumerate(graph.tensors) if t.root == i and t.dtype == FP32}
@@ -107,7 +104,7 @@ def _holding_lost(graph: StaticGraph) -> set[int]:
         return holds_lost(graph.functions[name], dict(numbers), given)
 
     for kernel in graph.kernels:
-        tensors = [graph.root(tensor) for tensor in (*kernel.inputs, *kernel.outputs)]
+        tensors = graph.roots(kernel)
         numbers = frozenset((i, single[t]) for i, t in enumerate(tensors) if t in single)
         given = frozenset(i for i, t in enumerate(tensors) if t in found)
         places = zip(tensors, held(kernel.function, numbers, given), strict=True)
@@ -130,7 +127,7 @@ def _holding_reciprocals(graph: StaticGraph) -> set[int]:
         return holds_reciprocals(graph.functions[name], given)
 
     for kernel in graph.kernels:
-        tensors = [graph.root(tensor) for tensor in (*kernel.inputs, *kernel.outputs)]
+        tensors = graph.roots(kernel)
         given = frozenset(i for i, tensor in enumerate(tensors) if tensor in found)
         places = zip(tensors, held(kernel.function, given), strict=True)
         found.update(
@@ -157,7 +154,7 @@ def _holding_wide_sums(graph: StaticGraph) -> set[int]:
 
     def holds(kernel: KernelCall, wide: Collection[int]) -> set[int]:
         """Of the tensors that a kernel writes, where those in ``wide`` are such sums."""
-        tensors = [graph.root(tensor) for tensor in (*kernel.inputs, *kernel.outputs)]
+        tensors = graph.roots(kernel)
         given = frozenset(i for i, tensor in enumerate(tensors) if tensor in wide)
         # The same kernel of other tensors is the same where these are one at the same places.
         alike = tuple(tensors.index(tensor) for tensor in tensors)
@@ -214,7 +211,7 @@ def _holding_coordinates(graph: StaticGraph) -> set[int]:
         return holds_coordinates(graph.functions[name], outputs)
 
     for kernel in reversed(graph.kernels):
-        tensors = [graph.root(tensor) for tensor in (*kernel.inputs, *kernel.outputs)]
+        tensors = graph.roots(kernel)
         first = len(kernel.inputs)
         given = frozenset(i for i, t in enumerate(tensors) if i >= first and t in found)
         places = zip(tensors, held(kernel.function, given), strict=True)
@@ -234,7 +231,7 @@ def _holding_moments(graph: StaticGraph) -> set[int]:
         return moments(graph.functions[name], dict(given[0]), *given[1:])
 
     def found(kernel: KernelCall) -> tuple[list[int], Moments]:
-        tensors = [graph.root(tensor) for tensor in (*kernel.inputs, *kernel.outputs)]
+        tensors = graph.roots(kernel)
         first = len(kernel.inputs)
 
         def places(of: Collection[int], start: int = 0) -> frozenset[int]:

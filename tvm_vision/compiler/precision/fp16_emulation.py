@@ -56,8 +56,8 @@ class Fp16Emulation:
             self._exact[self._graph.root(tensor)].tensor.copyfrom(np.asarray(value, order="C"))
         largest = {}
         for kernel in self._graph.kernels:
-            tensors = (*kernel.inputs, *kernel.outputs)
-            self._functions[kernel.function](*(self._view(t, self._exact) for t in tensors))
+            given = (self._view(tensor, self._exact) for tensor in kernel.tensors)
+            self._functions[kernel.function](*given)
             for root in map(self._graph.root, kernel.outputs):
                 if self._graph.tensors[root].dtype == FP32:
                     largest[root] = _largest(self._exact[root].array)

@@ -155,7 +155,7 @@ def _units(
     group = {part: {part} for part in parts}
     for position in joined:
         kernel = graph.kernels[position]
-        roots = [graph.root(t) for t in (*kernel.inputs, *kernel.outputs)]
+        roots = graph.roots(kernel)
         together: set[Part] = set().union(*(group[owner[r]] for r in roots if r in owner))
         group.update(dict.fromkeys(together, together))
     moved = _Bytes(graph, owner.keys(), matrices)

@@ -35,7 +35,6 @@ class _Known:
 
     values: dict[Any, Value] = field(default_factory=dict)
     plain: dict[Any, Any] = field(default_factory=dict)
-    packed: dict[Any, NchwcTensor] = field(default_factory=dict)
     bindings: dict[Any, Any] = field(default_factory=dict)
     shared: dict[Any, Any] = field(default_factory=dict)
 
@@ -88,11 +87,13 @@ class NchwcRewriter(PyExprMutator):
             return None
         if self.constant(expr) is not None:
             return None
-        if expr not in self.known.packed:
-            packed = self.compute(lambda x: blocked.pack(x, self.block), [self.visit_expr(expr)],
-                                  "pack", INJECTIVE)  # fmt: skip
-            self.known.packed[expr] = NchwcTensor(self.builder_.emit(packed, "packed"), shape)
-        return self.known.packed[expr]
+        whole = self.shared(
+            ("packed", expr),
+            lambda: self.compute(
+                lambda x: blocked.pack(x, self.block), [self.visit_expr(expr)], "pack", INJECTIVE
+            ),
+        )
+        return NchwcTensor(whole, shape)
 
     def gather(self, picked: Picked) -> NchwcTensor:
         """The channels of ``picked`` as a tensor, by one kernel for all of them."""
