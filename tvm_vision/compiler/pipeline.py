@@ -49,6 +49,7 @@ from .precision.mixed_precision_search import Part, fp32_roots
 from .relax.attention import fused_attention
 from .relax.banded_products import banded_products
 from .relax.common_shapes import in_common_shapes
+from .relax.drop_identities import drop_identities
 from .relax.ends_of_sums import join_ends_of_sums
 from .relax.exact_quotients import exact_quotients
 from .relax.fold_constants import fold_constants, fold_moves
@@ -428,6 +429,7 @@ DEAD_CODE = relax.transform.DeadCodeElimination()
 PHASES: tuple[Phase, ...] = (
     # Operators.
     Phase("widen_fp16", RELAX, _widen_fp16),
+    Phase("drop_identities", RELAX, _relax_on(drop_identities), 1),
     Phase("pads_into_windows", RELAX, _relax_on(pads_into_windows), 3),
     Phase("rows_as_images", RELAX, _relax_on(rows_as_images), 3),
     Phase("volumes_as_images", RELAX, _volumes_as_images, 3, lambda n: not n.on_gpu),

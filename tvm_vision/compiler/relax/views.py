@@ -167,13 +167,15 @@ def _taken(place: Place, call: Any, lookup: Lookup) -> Place:
 
 
 def _sliced(place: Place, call: Any, lookup: Lookup) -> Place:
-    axes, begins, ends, *steps = (_numbers(given, lookup) for given in call.args[1:])
+    axes, begins, ends, *steps = (numbers(given, lookup) for given in call.args[1:])
     for at, axis in enumerate(axes):
         place = place.part(axis, begins[at], ends[at], steps[0][at] if steps else 1)
     return place
 
 
-def _numbers(given: Any, lookup: Lookup) -> list[int]:
+def numbers(given: Any, lookup: Lookup) -> list[int]:
+    """Those of a tuple that is an operator's argument, as of axes and ends. Raises ValueError
+    where one is known only at run time."""
     found = value_of(given, lookup)
     values = [getattr(field, "value", None) for field in getattr(found, "fields", [None])]
     if not all(isinstance(value, int) for value in values):
