@@ -54,6 +54,12 @@ CASES = [
     ((3,), 40, 77, 36, 128, True, PlainAttentionTile(32, 32, 16)),
     ((1, 1), 40, 65, 80, 80, False, PlainAttentionTile(32, 32, 16)),
     ((1, 1), 31, 100, 8, 8, False, PlainAttentionTile(64, 64, 8)),
+    # Columns that no threads divide: the last have some behind the last, or none.
+    ((1, 2), 33, 70, 36, 36, False, None),
+    ((2,), 40, 64, 30, 30, True, PlainAttentionTile(32, 32, 8)),
+    ((1, 1), 18, 65, 20, 22, True, PlainAttentionTile(64, 64, 8)),
+    ((1, 1), 18, 40, 60, 60, False, PlainAttentionTile(32, 32, 16)),
+    ((1, 2), 20, 33, 24, 13, False, PlainAttentionTile(16, 32, 16)),
 ]
 
 
@@ -89,6 +95,9 @@ BY_COLUMNS = [
     ((1, 1), 30, 36, 18, 32, False, "k", True, PlainAttentionTile(16, 32, 32)),
     ((1, 3), 30, 36, 18, 24, True, "v", False, PlainAttentionTile(32, 32, 8)),
     ((1, 1), 52, 7, 10, 128, False, "kv", True, PlainAttentionTile(16, 32, 32)),
+    ((1, 2), 52, 40, 36, 36, False, "qkv", True, None),
+    ((1, 2), 51, 40, 36, 36, True, "v", True, PlainAttentionTile(32, 32, 8)),
+    ((1, 1), 24, 36, 18, 20, False, "v", False, PlainAttentionTile(16, 32, 8)),
 ]
 
 
@@ -132,6 +141,7 @@ def test_what_has_no_such_kernel() -> None:
     apart = dataclasses.replace(form.k, strides=(*form.k.strides[:-1], 2))
     assert not fits(dataclasses.replace(form, k=apart), LIMITS)  # nothing beside each other
     assert not fits(form_of((1, 1), 9, 9, 32, False, 4), LIMITS)
+    assert not fits(form_of((1, 1), 9, 9, 32, False, 9), LIMITS)  # more than half of it for nothing
     assert not fits(form_of((1, 1), 9, 9, 256), LIMITS)
     # Few workgroups for many units, each of which would work long.
     large = dataclasses.replace(LIMITS, device=DISCRETE)

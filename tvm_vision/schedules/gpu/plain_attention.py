@@ -15,6 +15,7 @@ of four.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from .attention_kernel import LOWEST, form_of, kernel_of, put
 VECTOR = 4
 OWN = 4  # queries that threads share
 MOST_COLUMNS = 8  # of a result, that a thread has
+SPARE = 1.5  # times as many columns of a result as there are may be computed
 QUERIES = (64, 32, 16)
 KEYS = (64, 32)
 LANES = (8, 16, 32)
@@ -111,11 +113,13 @@ def candidates(form: AttentionForm, limits: TargetLimits) -> list[PlainAttention
     most = ONE_BLOCK if limits.device.measured else FEW_KEYS
     if few and form.keys > most:
         return []
+    # Columns that are computed: no more than there are where some threads divide them.
+    widest = form.value_width * (1.0 if form.value_width % LANES[0] == 0 else SPARE)
     tiles = [
         tile
         for tile in starmap(PlainAttentionTile, product(QUERIES, KEYS, LANES))
-        if form.value_width % tile.lanes == 0
-        and form.value_width <= MOST_COLUMNS * tile.lanes
+        if tile.lanes * _columns(form, tile) <= widest
+        and _columns(form, tile) <= MOST_COLUMNS
         and tile.threads <= limits.threads
         and _shared(form, tile) <= limits.shared_bytes
     ]
@@ -132,7 +136,7 @@ def _cost(form: AttentionForm, tile: PlainAttentionTile, device: DeviceModel) ->
     unit has at once make each other slower once it is busy; others wait for them. Chosen by 9 forms
     that were timed on an H200 and 9 of the models of two of AMD's GPUs, with 4 to 15 tiles each:
     what is first takes up to 1.11 of the best's time."""
-    own, columns = tile.keys // tile.lanes, form.value_width // tile.lanes
+    own, columns = tile.keys // tile.lanes, _columns(form, tile)
     scores = form.width * (OWN * own + NUMBER * (OWN + own))
     results = tile.keys * (OWN * columns + NUMBER * (OWN + columns))
     fetched = FETCH * tile.keys * (form.width + form.value_width) / tile.threads
@@ -146,16 +150,21 @@ def _cost(form: AttentionForm, tile: PlainAttentionTile, device: DeviceModel) ->
     return up(form.keys, tile.keys) * steps * busy
 
 
-def _value_row(form: AttentionForm) -> int:
+def _columns(form: AttentionForm, tile: PlainAttentionTile) -> int:
+    """Of a result, those that a thread has: the last threads' may lie behind the last."""
+    return up(form.value_width, tile.lanes)
+
+
+def _value_row(form: AttentionForm, tile: PlainAttentionTile) -> int:
     """Numbers from one row of values to the next in shared memory: threads that write a column
     there write to several banks."""
     by_columns = form.v.strides[-1] != 1
-    return form.value_width + VECTOR * by_columns
+    return _columns(form, tile) * tile.lanes + VECTOR * by_columns
 
 
 def _shared(form: AttentionForm, tile: PlainAttentionTile) -> int:
     """Bytes of shared memory: queries, keys or values, scores; tops, factors."""
-    factors = max(form.width, _value_row(form)) * tile.keys
+    factors = max(form.width, _value_row(form, tile)) * tile.keys
     return 4 * (tile.queries * (form.width + tile.keys + tile.shares + 1) + factors)
 
 
@@ -215,8 +224,8 @@ class _Kernel:
         groups = up(form.queries, tile.queries)
         self.first = block % groups * tile.queries
         self.batch = form.inside(block // groups)
-        self.own_keys, self.columns = tile.keys // tile.lanes, form.value_width // tile.lanes
-        self.value_row = _value_row(form)
+        self.own_keys, self.columns = tile.keys // tile.lanes, _columns(form, tile)
+        self.value_row = _value_row(form, tile)
         self.queries = _buffer(form.width * tile.queries, "shared")
         self.factors = _buffer(max(form.width, self.value_row) * tile.keys, "shared")
         self.scores = _buffer(tile.keys * tile.queries, "shared")
@@ -432,15 +441,25 @@ class _Kernel:
         if form.turned and form.queries % OWN == 0:
             with T.If(first < form.queries), T.Then():
                 for c in range(columns):
-                    with T.vectorized(0, OWN) as i:
+                    with self._in_result(column + c), T.vectorized(0, OWN) as i:
                         self._give_one(c, i, first + i, column + c)
             return
-        wide = 1 if form.turned else _wide(columns)
+        # A run of neighbours is of the result, all of it, or none.
+        wide = 1 if form.turned else _wide(math.gcd(columns, form.value_width))
         for i in range(OWN):
             with T.If(first + i < form.queries), T.Then():
                 for at in range(0, columns, wide):
-                    with T.vectorized(0, wide) as c:
+                    with self._in_result(column + at), T.vectorized(0, wide) as c:
                         self._give_one(at + c, i, first + i, column + at + c)
+
+    @contextmanager
+    def _in_result(self, column: Any) -> Iterator[None]:
+        """Statements for a column, if there is one: threads may have some behind the last."""
+        if self.columns * self.tile.lanes == self.form.value_width:
+            yield
+        else:
+            with T.If(column < self.form.value_width), T.Then():
+                yield
 
     def _give_one(self, number: Any, own: Any, query: Any, column: Any) -> None:
         """One of a thread's results, of its columns and of its queries."""
