@@ -20,10 +20,11 @@ FIRST = (
     "import tvm_vision.tvm_compat.ffi, tvm",
     "import tvm_vision.vulkan, tvm",
     "import tvm_vision; from tvm import runtime; import tvm",
+    "import tvm_vision; from importlib.util import find_spec; find_spec('tvm'); import tvm",
     "import tvm_vision.runtime.graph_executor, tvm",
 )
 # Each is a process that imports TVM: these show each way in once, a full run takes all.
-USUAL = {(FIRST[1], "0"), (FIRST[2], "0"), (FIRST[2], "1")}
+USUAL = {(FIRST[1], "0"), (FIRST[2], "0"), (FIRST[2], "1"), (FIRST[5], "0")}
 CASES = [
     pytest.param(imports, lean, marks=() if (imports, lean) in USUAL else pytest.mark.slow)
     for imports in FIRST

@@ -6,7 +6,7 @@ needs TVM first: user code, or ours, which all comes through one module.
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -34,15 +34,17 @@ def register_with_tvm() -> None:
 
 
 class _AfterTvm:
-    """An import hook for one import: it has the backend imported after what it finds."""
+    """An import hook for one import: it has the backend imported after what it finds. Whoever only
+    asks where TVM is leaves it there."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if name not in AWAITED:
             return None
-        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
-        spec = importlib.util.find_spec(name)
+        others = [finder for finder in sys.meta_path if finder is not self]
+        found = (finder.find_spec(name, path, target) for finder in others)
+        spec = next(filter(None, found), None)
         loader: Any = spec.loader if spec else None
         if loader is None:
             return spec
@@ -52,6 +54,7 @@ class _AfterTvm:
             # Whoever only looks around imports nothing of it.
             from .tvm_compat.quick_import import quickly_imported
 
+            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
             del loader.exec_module
             # Of 150,000 objects that are made none is garbage.
             with collected_seldom(), quickly_imported() if name == "tvm" else nullcontext():

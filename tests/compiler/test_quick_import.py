@@ -47,10 +47,17 @@ def test_what_there_is_is_the_same() -> None:
     assert quickly == plainly
 
 
+# A look at where TVM is leaves its import quick, as that of ``compile`` for a package made before.
+LOOK = "from importlib.util import find_spec; find_spec('tvm')\n"
+
+
+@pytest.mark.parametrize("look", ["", LOOK])
 @pytest.mark.parametrize("first", ["tvm", "tvm_vision.tvm_compat.ffi, tvm"])
 @pytest.mark.parametrize("lean", ["0", "1"])
-def test_whoever_comes_in_by_the_front_door_imports_it_quickly(lean: str, first: str) -> None:
-    ours = f"import sys, tvm_vision{ERRORS}import {first}\nprint(count)"
+def test_whoever_comes_in_by_the_front_door_imports_it_quickly(
+    lean: str, first: str, look: str
+) -> None:
+    ours = f"import sys, tvm_vision{ERRORS}{look}import {first}\nprint(count)"
     done = run_python(ours, TVM_USE_RUNTIME_LIB=lean)
     assert done.stdout.strip() == "0", done.stderr
 
