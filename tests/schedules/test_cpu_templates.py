@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import te, tirx, topi
 from tvm.target import Target
 
@@ -511,3 +512,36 @@ def test_llvm_warns_of_no_mark(operator: str, capfd: pytest.CaptureFixture[str])
     target = Target("llvm")
     tvm.compile(cpu_schedules(module, target), target)
     assert "Warning" not in capfd.readouterr().err
+
+
+def chain() -> Any:
+    x = te.placeholder((64, 48), "float32", "x")
+    doubled = te.compute(x.shape, lambda *at: x[at] * 2.0, "doubled")
+    return te.create_prim_func([x, te.compute(x.shape, lambda *at: doubled[at] + 1.0, "out")])
+
+
+def turned() -> Any:
+    x = te.placeholder((64, 48), "float32", "x")
+    doubled = te.compute(x.shape, lambda *at: x[at] * 2.0, "doubled")
+    return te.create_prim_func([x, te.compute((48, 64), lambda i, j: doubled[j, i], "out")])
+
+
+IN_STEPS = [chain, turned, convolution((9, 9), (2, 2), (3, 3), pad=1), pool((9, 9))]
+
+
+@pytest.mark.parametrize("make", IN_STEPS)
+def test_schedules_meet_no_errors_of_tvm(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of a process takes it as long as some kernels."""
+    met = []
+    append = tvm_ffi.core._WITH_APPEND_BACKTRACE
+
+    def seen(error: Any, trace: Any) -> Any:
+        met.append(error)
+        return append(error, trace)
+
+    monkeypatch.setattr(tvm_ffi.core, "_WITH_APPEND_BACKTRACE", seen)
+    with pytest.raises(AttributeError):
+        tvm.ir.Op.get("tirx.no_such_operator")
+    assert len(met) == 1  # that errors are seen at all
+    cpu_schedules(tvm.IRModule({"kernel": make()}), HERE)
+    assert len(met) == 1

@@ -187,13 +187,20 @@ def _inline(schedule: Schedule) -> None:
     Not those with functions such as tanh, which LLVM writes out with their argument many times,
     nested ones exponentially; nor choices (padding, concatenation), which would put a comparison
     into innermost loops; nor reshapes: TVM simplifies remainders of remainders to wrong ones.
+
+    Nor results, which TVM would refuse: the first error of a process takes it as long as some
+    kernels, as its trace reads the debug information of all libraries.
     """
+    results = schedule.mod["main"].params
     for block in _blocks(schedule):
+        written = schedule.get(block).writes
+        if any(region.source.same_as(result) for region in written for result in results):
+            continue
         if "R" in _kinds(schedule, block) or _stays(schedule, block):
             continue
         try:
             schedule.compute_inline(block)
-        except FAILURES:  # An output: it stays.
+        except FAILURES:
             continue
 
 
