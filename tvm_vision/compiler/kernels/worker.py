@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 import tvm
 
 from ...child_processes import end_with
+from ...collecting import collected_seldom
 from ...tvm_compat.kept_types import keep_types
 from ...tvm_compat.llvm_functions import exact_functions
 from ...tvm_compat.relax import quiet_take
@@ -43,7 +44,7 @@ def serve(connection: Connection) -> None:
 
 def main() -> None:
     """The argument is the number of the connection."""
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+    with collected_seldom(), contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         serve(Connection(int(sys.argv[1])))
 
 
