@@ -14,7 +14,7 @@ from tvm import te
 from support import small_network
 from tvm_vision import processors
 from tvm_vision.api import compile as compile_network
-from tvm_vision.compiler.kernels.key import kernel_digest
+from tvm_vision.compiler.kernels.key import kernel_digest, written
 from tvm_vision.compiler.target import machine_of, parse_target, what_is_elsewhere
 from tvm_vision.errors import InputError, PackageError, TuningError
 from tvm_vision.package import read_package
@@ -78,7 +78,8 @@ def test_kernels_of_another_host_are_others() -> None:
     x = te.placeholder((4,), name="x")
     kernel = te.create_prim_func([x, te.compute((4,), lambda i: x[i] + 1.0, name="y")])
     hosts = (None, "aarch64", "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76", "riscv64")
-    keys = {kernel_digest(kernel, parse_target("renoir", host), None, None) for host in hosts}
+    text = written(kernel)
+    keys = {kernel_digest(text, parse_target("renoir", host), None, None) for host in hosts}
     assert len(keys) == len(hosts)
 
 

@@ -18,7 +18,7 @@ from support.compiled import FIXED
 from support.relax_models import module_of
 from tvm_vision.compiler import prepare
 from tvm_vision.compiler.kernels.code import PLACEHOLDER_LENGTH, KernelCode
-from tvm_vision.compiler.kernels.key import kernel_digest, placeholder
+from tvm_vision.compiler.kernels.key import kernel_digest, placeholder, written
 from tvm_vision.compiler.kernels.make import build_kernels, schedule_kernels
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.schedules import ScheduleConfig, TargetLimits, choices
@@ -48,7 +48,7 @@ def functions() -> dict[str, Any]:
 
 def made(functions: dict[str, Any], target: Target) -> dict[str, KernelCode]:
     limits = TargetLimits.of(target) if "gpu" in target.keys else None
-    keys = {name: kernel_digest(f, target, limits, None) for name, f in functions.items()}
+    keys = {name: kernel_digest(written(f), target, limits, None) for name, f in functions.items()}
     names = {name: placeholder(key) for name, key in keys.items()}
     scheduled = schedule_kernels(functions, target, limits, dict.fromkeys(functions))
     with target, tvm.transform.PassContext(opt_level=3):
@@ -134,7 +134,7 @@ class TestKeys:
     """Whatever the code depends on, it depends on in the key."""
 
     def digest(self, function, target=FIXED, limits=None, choice=None) -> str:
-        return kernel_digest(function, target, limits or TargetLimits.of(target), choice)
+        return kernel_digest(written(function), target, limits or TargetLimits.of(target), choice)
 
     def test_functions(self, functions):
         assert len({self.digest(function) for function in functions.values()}) == len(functions)

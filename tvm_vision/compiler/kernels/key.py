@@ -43,25 +43,31 @@ def makers() -> str:
     )
 
 
+def written(function: tirx.PrimFunc) -> str:
+    """A function as TVM writes it to JSON, without what it is called; names of its variables count,
+    as shaders have them."""
+    if "global_symbol" in (function.attrs or {}):
+        function = function.without_attr("global_symbol")
+    return str(tvm.ir.save_json(function))
+
+
 def kernel_digest(
-    function: tirx.PrimFunc,
+    function: str,
     target: Target,
     limits: TargetLimits | None,
     choice: ScheduleConfig | None,
 ) -> str:
     """The key of a kernel: 64 hexadecimal digits.
 
-    function: without a schedule; what it is called does not count, names of its variables do, as
-    shaders have them. limits: None on a processor, of which the target says all.
+    function: without a schedule, as ``written``. limits: None on a processor, of which the target
+    says all.
     """
-    if "global_symbol" in (function.attrs or {}):
-        function = function.without_attr("global_symbol")
     parts = [
         makers(),
         str(target),
         repr(limits),
         json.dumps(None if choice is None else choice.to_dict()),
-        tvm.ir.save_json(function),
+        function,
     ]
     digest = hashlib.sha256()
     for part in parts:

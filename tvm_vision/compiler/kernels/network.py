@@ -17,7 +17,7 @@ from ...schedules import Chooser, ScheduleConfig, TargetLimits
 from .beside import made_beside, processes_for
 from .code import KernelCode, Workspace
 from .kept import KERNELS
-from .key import kernel_digest, placeholder
+from .key import kernel_digest, placeholder, written
 from .library import KernelLibrary
 from .make import build_kernels, schedule_kernels
 from .maker import Job, KernelMaker
@@ -34,6 +34,7 @@ class NetworkKernels:
         limits: what kernels may have; None on a processor, of which the target says all.
         keys: the key of each function.
         choices: what tuning chose for a kernel, by key.
+        texts: its function as TVM writes it to JSON, by key, until there is code of it.
         code: of kernels, by key.
         workspaces: what the launches of a scheduled kernel share, by key.
         known: how many functions were made before.
@@ -44,6 +45,7 @@ class NetworkKernels:
     limits: TargetLimits | None
     keys: dict[str, str] = field(default_factory=dict)
     choices: dict[str, ScheduleConfig | None] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     code: dict[str, KernelCode] = field(default_factory=dict)
     workspaces: dict[str, tuple[Workspace, ...]] = field(default_factory=dict)
     known: int = 0
@@ -60,8 +62,9 @@ class NetworkKernels:
         kernels = cls(functions, target, limits if "gpu" in target.keys else None)
         for name, function in functions.items():
             choice = choose(function) if choose else None
-            key = kernel_digest(function, target, kernels.limits, choice)
-            kernels.keys[name], kernels.choices[key] = key, choice
+            text = written(function)
+            key = kernel_digest(text, target, kernels.limits, choice)
+            kernels.keys[name], kernels.choices[key], kernels.texts[key] = key, choice, text
         return kernels
 
     def look_up(self) -> None:
@@ -69,8 +72,7 @@ class NetworkKernels:
         for key in self.choices:
             code = KERNELS.load(key)
             if code is not None:
-                self.code[key] = code
-                self.workspaces[key] = code.workspaces
+                self._take(key, code)
         self.known = sum(key in self.code for key in self.keys.values())
 
     def missing(self) -> dict[str, str]:
@@ -92,8 +94,7 @@ class NetworkKernels:
 
     def _job(self, name: str) -> Job:
         key = self.keys[name]
-        function = tvm.ir.save_json(self.functions[name])
-        return Job(name, placeholder(key), function, self.choices[key])
+        return Job(name, placeholder(key), self.texts[key], self.choices[key])
 
     def scheduled(self) -> tvm.IRModule:
         """These functions with schedules. Raises UnsupportedKernelError where there is none."""
@@ -132,11 +133,15 @@ class NetworkKernels:
         return KernelLibrary(named, self.target)
 
     def _add(self, key: str, code: KernelCode, *, keep: bool) -> None:
-        self.code[key] = code
-        self.workspaces[key] = code.workspaces
+        self._take(key, code)
         # A record that is passed over says so each time.
         if keep and code.tuned == (self.choices[key] is not None):
             KERNELS.store(key, code)
+
+    def _take(self, key: str, code: KernelCode) -> None:
+        self.code[key] = code
+        self.workspaces[key] = code.workspaces
+        self.texts.pop(key, None)
 
     @property
     def matrices(self) -> dict[str, str]:
