@@ -106,6 +106,15 @@ def concat_axis(func: tirx.PrimFunc) -> int | None:
 
     A function is a concatenation when it equals what TE makes of one.
     """
+    joined = _joined(func)
+    if joined is None or not tvm_ffi.structural_equal(_bare(func), _concatenation(*joined)):
+        return None
+    return joined[-1]
+
+
+def _joined(func: tirx.PrimFunc) -> tuple[Shapes, str, int] | None:
+    """Shapes and type of what a function may join, by shapes alone, and the axis; None where it
+    cannot."""
     types: list[Any] = [getattr(p, "ty", None) for p in func.params]
     if len(types) < 3 or not all(hasattr(t, "shape") for t in types):
         return None
@@ -119,8 +128,7 @@ def concat_axis(func: tirx.PrimFunc) -> int | None:
             return None
         others = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
         if len(others) == 1 and sum(s[axis] for s in inputs) == output[axis]:
-            made = _concatenation(tuple(inputs), str(types[0].dtype), axis)
-            return axis if tvm_ffi.structural_equal(_bare(func), made) else None
+            return tuple(inputs), str(types[0].dtype), axis
     return None
 
 
@@ -188,12 +196,9 @@ def _placed(shapes: Sequence[Sequence[int]], dtype: str, axis: int) -> list[int]
 
 
 def _contiguous(func: tirx.PrimFunc) -> bool:
-    axis = concat_axis(func)
-    if axis is None:
-        return False
-    types = [p.ty for p in func.params[:-1]]
-    shapes = [[int(n.value) for n in t.shape] for t in types]
-    return _placed(shapes, str(types[0].dtype), axis) is not None
+    joined = _joined(func)
+    # To make one and to compare takes longer.
+    return joined is not None and _placed(*joined) is not None and concat_axis(func) is not None
 
 
 @lru_cache(maxsize=256)
