@@ -138,12 +138,40 @@ def _candidates(shape: Product, limits: TargetLimits) -> tuple[CoopmatTile, ...]
 
 
 def _fitting(shape: Product, limits: TargetLimits) -> Iterator[CoopmatTile]:
+    """Tiles that fit, each whole and, where a device has too few, with its sum cut."""
     if shape.n_first and not limits.coopmat_nchw:
         return
     for matrix in sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]:
-        for tile in _tiles(shape, matrix, limits.device):
-            if fits(tile, limits) and (limits.coopmat_subtiles or not tile.subtiles):
-                yield tile
+        for found in _whole(_as_far_as_tiles(shape), matrix, limits):
+            whole = found[0]
+            tiles = shape.b * up(shape.m, whole.m) * up(shape.n, whole.n)
+            for parts in parts_of(shape.k, tiles, limits.device):
+                if parts == 1:
+                    yield from found
+                elif shape.k // parts >= whole.k:
+                    yield from (replace(tile, split_k=parts) for tile in found)
+
+
+def _as_far_as_tiles(shape: Product) -> Product:
+    """A shape with the same tiles: what is larger than all of them has all."""
+    steps = _steps(shape.factors)
+    m, n, k = (min(size, most // 2 + 1) for size, most in (
+        (shape.m, SIZES_M[-1]), (shape.n, SIZES_N[-1]), (shape.k, steps[-1]),
+    ))  # fmt: skip
+    return Product(1, m, n, k, shape.factors)
+
+
+@lru_cache(maxsize=256)
+def _whole(
+    shape: Product, matrix: tuple[int, int, int], limits: TargetLimits
+) -> tuple[tuple[CoopmatTile, ...], ...]:
+    """Tiles that fit, with a sum in one piece: those that are alike but for ``subtiles`` together.
+    The products of a network have few shapes of these."""
+    found = []
+    for tile in _tiles(shape, matrix):
+        alike = _with_subtiles(tile, limits.device) if limits.coopmat_subtiles else [tile]
+        found.append(tuple(each for each in alike if fits(each, limits)))
+    return tuple(alike for alike in found if alike)
 
 
 def likeliness(tile: CoopmatTile, shape: Product, limits: TargetLimits) -> tuple[bool, float, int]:
@@ -174,12 +202,14 @@ def fits(tile: CoopmatTile, limits: TargetLimits) -> bool:
     return known and not any(n % (threads * VECTOR) for n in fetched)
 
 
-def _tiles(
-    shape: Product, matrix: tuple[int, int, int], device: DeviceModel
-) -> Iterator[CoopmatTile]:
+def _steps(factors: str) -> tuple[int, ...]:
+    return tuple(2 * step for step in STEPS) if factors == INT8 else STEPS
+
+
+def _tiles(shape: Product, matrix: tuple[int, int, int]) -> Iterator[CoopmatTile]:
     """Tiles that are not mostly padding and divide into matrices."""
     m, n, k = matrix
-    steps = [2 * step for step in STEPS] if shape.factors == INT8 else STEPS
+    steps = _steps(shape.factors)
     sizes = itertools.product(
         [size for size in SIZES_M if size < 2 * max(shape.m, SIZES_M[0]) and size % m == 0],
         [size for size in SIZES_N if size < 2 * max(shape.n, SIZES_N[0]) and size % n == 0],
@@ -191,15 +221,10 @@ def _tiles(
             even = size_m % (along_m * m) == 0 and size_n % (along_n * n) == 0
             matrices = size_m * size_n // (along_m * along_n * m * n)
             if even and matrices <= MOST_MATRICES and along_m * along_n * split <= MOST_SUBGROUPS:
-                length = step * split
-                tiles = shape.b * up(shape.m, size_m) * up(shape.n, size_n)
-                for parts in parts_of(shape.k, tiles, device):
-                    if parts == 1 or shape.k // parts >= length:
-                        whole = CoopmatTile(
-                            size_m, size_n, length, along_m, along_n, split, matrix, parts,
-                            shape.factors,
-                        )  # fmt: skip
-                        yield from _with_subtiles(whole, device)
+                yield CoopmatTile(
+                    size_m, size_n, step * split, along_m, along_n, split, matrix,
+                    factors=shape.factors,
+                )  # fmt: skip
 
 
 def _with_subtiles(tile: CoopmatTile, device: DeviceModel) -> list[CoopmatTile]:

@@ -167,6 +167,7 @@ LEAST = 8  # channels and filters; with fewer the matrices would be mostly paddi
 MOST_REGISTERS = 200
 MOST_THREADS = 512
 MOST_SUBGROUPS = 8
+SUBGROUPS = (1, 2, 4)  # along each side
 ROWS = (2, 4, 8)
 STEPS = (16, 32, 64)
 OF_EACH = 2  # candidates of each kind
@@ -184,12 +185,37 @@ def takes(shape: Windows, limits: TargetLimits) -> bool:
 
 
 def _fitting(shape: Windows, limits: TargetLimits) -> Iterator[DirectConvTile]:
+    """Tiles that fit, each whole and, where a device has too few, with its channels cut."""
     if min(shape.channels, shape.filters) < LEAST:
         return
+    terms = shape.channels * product(shape.kernel)
     for matrix in sorted(limits.matrices_of(shape.factors), key=math.prod)[-1:]:
-        for tile in _tiles(shape, matrix, limits.device):
-            if fits(tile, shape, limits):
-                yield tile
+        for tile in _whole(_as_far_as_tiles(shape, matrix), matrix, limits):
+            for parts in parts_of(terms, tile.groups(shape), limits.device):
+                if shape.channels % parts == 0 and _divides(tile, shape, parts):
+                    yield tile if parts == 1 else replace(tile, split_k=parts)
+
+
+def _as_far_as_tiles(shape: Windows, matrix: tuple[int, int, int]) -> Windows:
+    """A shape with the same tiles: what is larger than all of them has all."""
+    (m, n, _), most = matrix, SUBGROUPS[-1]
+    return replace(
+        shape,
+        batch=1,
+        height=min(shape.height, most * ROWS[-1] // 2 + 1),
+        width=min(shape.width, most * m // 2 + 1),
+        channels=min(shape.channels, 2 * STEPS[-1]),
+        filters=min(shape.filters, most * max(_filters(n)) // 2 + 1),
+    )
+
+
+@lru_cache(maxsize=256)
+def _whole(
+    shape: Windows, matrix: tuple[int, int, int], limits: TargetLimits
+) -> tuple[DirectConvTile, ...]:
+    """Tiles that a workgroup can hold, with all channels. The convolutions of a network have few
+    shapes of these."""
+    return tuple(tile for tile in _tiles(shape, matrix) if _holds(tile, shape, limits))
 
 
 @lru_cache(maxsize=1024)
@@ -243,7 +269,13 @@ def pays(shape: Windows, limits: TargetLimits) -> bool:
 
 
 def fits(tile: DirectConvTile, shape: Windows, limits: TargetLimits) -> bool:
-    """Whether a workgroup of the target can hold a tile."""
+    """Whether a workgroup of the target can hold a tile, and channels and filters divide into it
+    where they have to."""
+    return _holds(tile, shape, limits) and _divides(tile, shape, tile.split_k)
+
+
+def _holds(tile: DirectConvTile, shape: Windows, limits: TargetLimits) -> bool:
+    """Of a shape the windows and the type matter, and no size."""
     threads = tile.subgroups * limits.subgroup
     if threads > min(MOST_THREADS, limits.threads):
         return False
@@ -251,13 +283,6 @@ def fits(tile: DirectConvTile, shape: Windows, limits: TargetLimits) -> bool:
         return False
     if tile.columns == 0 and TYPES[shape.factors].transposed:
         return False  # a matrix's rows, filters, are no neighbours in memory
-    channels = shape.channels // tile.split_k
-    if tile.split_k > 1 and channels % tile.k:
-        return False  # a part would be mostly padding, or unlike the others
-    if tile.columns == 0 and (channels % tile.k or shape.filters % tile.outputs[2]):
-        return False  # matrices would reach beyond the weights
-    if tile.ahead and channels <= tile.k:
-        return False
     if tile.shared_bytes(shape) > limits.shared_bytes:
         return False
     costs, units = limits.device.direct_conv, limits.device.units
@@ -269,9 +294,22 @@ def fits(tile: DirectConvTile, shape: Windows, limits: TargetLimits) -> bool:
     return tile.registers(shape, limits.subgroup) <= MOST_REGISTERS
 
 
-def _tiles(
-    shape: Windows, matrix: tuple[int, int, int], device: DeviceModel
-) -> Iterator[DirectConvTile]:
+def _divides(tile: DirectConvTile, shape: Windows, parts: int) -> bool:
+    """Whether a tile suits channels, cut into parts, and filters."""
+    channels = shape.channels // parts
+    if parts > 1 and channels % tile.k:
+        return False  # a part would be mostly padding, or unlike the others
+    if tile.columns == 0 and (channels % tile.k or shape.filters % tile.outputs[2]):
+        return False  # matrices would reach beyond the weights
+    return not tile.ahead or channels > tile.k
+
+
+def _filters(n: int) -> tuple[int, ...]:
+    """Of a subgroup, with matrices of so many columns."""
+    return n, 2 * n, 4 * n
+
+
+def _tiles(shape: Windows, matrix: tuple[int, int, int]) -> Iterator[DirectConvTile]:
     """Tiles that are not mostly padding."""
     m, n, k = matrix
     lengths = [2 * step // shape.bytes_each for step in STEPS]
@@ -279,21 +317,17 @@ def _tiles(
     ways = itertools.product(sorted({shape.kernel[1], 1, 0}), (False, True))
     workers = [
         (y, x, f)
-        for y, x, f in itertools.product((1, 2, 4), (1, 2, 4), (1, 2, 4))
+        for y, x, f in itertools.product(SUBGROUPS, SUBGROUPS, SUBGROUPS)
         if 2 <= y * x * f <= MOST_SUBGROUPS and m * x < 2 * max(shape.width, m)
     ]
     for rows, filters, step, counts, (columns, ahead) in itertools.product(
-        ROWS, (n, 2 * n, 4 * n), steps, workers, list(ways)
+        ROWS, _filters(n), steps, workers, list(ways)
     ):
         if rows * counts[0] >= 2 * max(shape.height, ROWS[0]):
             continue
         if filters * counts[2] >= 2 * max(shape.filters, n):
             continue
-        tile = DirectConvTile(rows, filters, step, *counts, columns, ahead, matrix)
-        yield tile
-        for split in parts_of(shape.channels * product(shape.kernel), tile.groups(shape), device):
-            if split > 1 and shape.channels % split == 0:
-                yield DirectConvTile(rows, filters, step, *counts, columns, ahead, matrix, split)
+        yield DirectConvTile(rows, filters, step, *counts, columns, ahead, matrix)
 
 
 def cycles(tile: DirectConvTile, shape: Windows, device: DeviceModel) -> float:
