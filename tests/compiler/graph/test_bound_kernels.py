@@ -11,7 +11,12 @@ from onnx import TensorProto, helper, numpy_helper
 from support.compiled import executor_of, kernels_of
 from tvm_vision.compiler import compile_model, parse_target
 from tvm_vision.compiler.build import prepare
-from tvm_vision.compiler.graph.bound_kernels import MOST_REPEATED, bound_kernels
+from tvm_vision.compiler.graph.bound_kernels import (
+    MOST_NAMED,
+    MOST_NESTED,
+    MOST_REPEATED,
+    bound_kernels,
+)
 from tvm_vision.compiler.graph.lower import lower_to_graph
 from tvm_vision.evaluate.reference import Reference
 from tvm_vision.frontend.onnx.load import import_onnx
@@ -119,6 +124,43 @@ def straight(levels):
     return make.model(value)
 
 
+def turned(rounds):
+    """A chain that reads nothing twice, each time from a longer place."""
+    make = Chain()
+    value, small = "x", make.constant(0.1)
+    for name, shape in (("rows", (1, 4, 48)), ("back", SHAPE)):
+        make.weights.append(numpy_helper.from_array(np.array(shape), name))
+    for _ in range(rounds):
+        rows = make("Add", make("Reshape", value, "rows"), small)
+        turned = make("Transpose", rows, perm=[0, 2, 1])
+        value = make("Reshape", turned, "back")
+    return make.model(value)
+
+
+def tiled(rounds):
+    """Twice the same rows, of which those in the middle are left."""
+    make = Chain()
+    value, small = "x", make.constant(0.1)
+    for name, numbers in (("twice", (1, 1, 2, 1)), ("first", [2]), ("last", [8]), ("axis", [2])):
+        make.weights.append(numpy_helper.from_array(np.array(numbers), name))
+    for _ in range(rounds):
+        middle = make("Slice", make("Tile", value, "twice"), "first", "last", "axis")
+        value = make("Add", middle, small)
+    return make.model(value)
+
+
+def shuffled(rounds):
+    """Channels dealt out anew, and something computed of each."""
+    make = Chain()
+    value, small = "x", make.constant(-0.1)
+    for name, shape in (("halves", (1, 2, 2, 6, 8)), ("back", SHAPE)):
+        make.weights.append(numpy_helper.from_array(np.array(shape), name))
+    for _ in range(rounds):
+        halves = make("Transpose", make("Reshape", value, "halves"), perm=[0, 2, 1, 4, 3])
+        value = make("Relu", make("Add", make("Reshape", halves, "back"), small))
+    return make.model(value)
+
+
 def attended(steps):
     """The sum of weighted means that go on from step to step, with weights of their own: more
     tensors than one kernel may have."""
@@ -150,6 +192,9 @@ MODELS = {
     "ladder before a pool": ladder(40, head="Conv", tail="GlobalAveragePool"),
     "woven": woven(40),
     "straight": straight(300),
+    "turned": turned(300),
+    "shuffled": shuffled(60),
+    "tiled": tiled(60),
 }
 
 
@@ -187,11 +232,23 @@ def graph_of(model, target="llvm"):
 
 @pytest.mark.parametrize(
     ("model", "kernels"),
-    [(repeated("Add", 3), 1), (straight(100), 1), (repeated("Add", 6), 2), (ladder(3), 1)],
+    [
+        (repeated("Add", 3), 1),
+        (straight(100), 1),
+        (repeated("Add", 6), 2),
+        (ladder(3), 1),
+        (turned(5), 1),
+        (turned(6), 2),
+        (shuffled(2), 1),
+        (shuffled(3), 2),
+    ],
 )
 def test_only_what_grows_is_cut(model, kernels):
-    """Four sums load 16 values where 8 would do, which is within the bound; the fifth is not."""
-    assert MOST_REPEATED == 16
+    """Four sums load 16 values where 8 would do, which is within the bound; the fifth is not.
+    Places that are turned five times have twelve divisions one within the other, and then two more;
+    channels that are shuffled twice have nine, and then four more.
+    """
+    assert (MOST_REPEATED, MOST_NAMED, MOST_NESTED) == (16, 512, 12)
     assert len(bound_kernels(graph_of(model), FEW_TENSORS).kernels) == kernels
 
 

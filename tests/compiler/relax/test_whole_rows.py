@@ -7,10 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
+from tvm.target import Target
 
 from support.compiled import FIXED, executor_of, kernels_of
 from support.fp16_forms import IMAGE, Nodes, expected, network_of, node, of_image
 from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.build import prepare
+from tvm_vision.compiler.relax.kernel_calls import MOST_CALLS
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import TargetLimits
 from tvm_vision.schedules.gpu import reduction
@@ -26,6 +29,7 @@ CONSTANTS: dict[str, np.ndarray] = {
     "one": np.array([1]),
     "last": np.array([-1]),
     "pixels": np.array([2, 3]),
+    "whole": np.array([1, 20, 96]),
 }
 
 
@@ -161,6 +165,24 @@ def test_rounds_that_read_the_last_ones_rows_twice_stay_apart(name: str, device_
     wanted = expected(model, x)
     bound = ROUNDS * TOLERANCE["fp32"] * np.abs(wanted).max()
     np.testing.assert_allclose(executor.get_output(0).numpy(), wanted, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_kernels_of_long_chains_of_sums_end(precision: str) -> None:
+    """Hundreds of rounds that make each of their rows of the last ones were one function: minutes,
+    and in fp16 more than Python goes through."""
+    rounds = 120
+    nodes = [mean("r", "m0")]
+    for n in range(rounds):
+        nodes += [node("Expand", f"m{n} whole", f"w{n}"), mean(f"w{n}", f"s{n}"),
+                  node("Add", f"s{n} small", f"m{n + 1}")]  # fmt: skip
+    nodes.append(node("Mul", f"r m{rounds}", "y"))
+    target = Target({"kind": "vulkan", "supports_16bit_buffer": True})
+    module, _ = import_onnx(network_of(nodes, CONSTANTS))
+    graph = prepare(module, target=target, precision=precision)
+    most = max(len(kernel.nodes) for kernel in graph.kernels)
+    assert 10 < most <= MOST_CALLS
+    assert len(graph.kernels) <= rounds
 
 
 def test_what_comes_before_is_computed_once() -> None:

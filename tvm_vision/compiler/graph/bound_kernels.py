@@ -2,20 +2,23 @@
 
 Fusion joins whatever follows element by element, and schedules compute what is inside a kernel
 where it is read. A value that is read twice is computed twice, those before it four times: twenty
-of ``t = t + t`` would be a million additions for each element, in one expression. Here a function
-is looked at before it has a schedule; what would be computed too often gets memory and a kernel of
-its own. What a kernel then reads of others counts against the tensors that a device lets it see, so
-that more may get memory.
+of ``t = t + t`` would be a million additions for each element, in one expression. So with the place
+that a value is read at: a reshape names it in each of its indices, and the next one names all of
+these in each of its own. Here a function is looked at before it has a schedule; what would be
+computed too often, or read at too long a place, gets memory and a kernel of its own. What a kernel
+then reads of others counts against the tensors that a device lets it see, so that more may get
+memory.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm_ffi
 from tvm import ir, s_tir, tirx
+from tvm.ir import prim
 
 from ..tir.cast_buffers import block_with
 from ..tir.dead_block_elimination import only_stores
@@ -26,11 +29,16 @@ from .static_graph import KernelCall, StaticGraph
 # Loads of an expression beyond those that it needs. Networks have few: an activation such as mish,
 # or a box that is decoded, four.
 MOST_REPEATED = 16
+# Axes that the places of a buffer name, and divisions within divisions. TVM simplifies none before
+# all is in one expression, in a time that doubles with each division that is around the others.
+MOST_NAMED, MOST_NESTED = 512, 12
+_DIVISIONS = (prim.FloorDiv, prim.FloorMod, prim.Div, prim.Mod)
 
 
 def bound_kernels(graph: StaticGraph, most: int) -> StaticGraph:
     """The same graph, its functions cut where they would load more than MOST_REPEATED values again
-    for one result.
+    for one result, or from places that name more than MOST_NAMED axes or nest more than MOST_NESTED
+    divisions.
 
     most: tensors that a kernel may read and write. Parts that do not fit by any cut stay larger.
     """
@@ -76,12 +84,13 @@ class _Piece:
 @dataclass
 class _Stage:
     """The statements that store to a buffer, the buffers they load, how often, and whether
-    schedules compute it where it is read."""
+    schedules compute it where it is read; ``stores`` has what they store."""
 
     buffer: Any
     statements: list[int] = field(default_factory=list)
     loads: Counter[Any] = field(default_factory=Counter)
     inlined: bool = True
+    stores: list[Any] = field(default_factory=list)
 
 
 def _cut(name: str, func: Any, taken: Any, most: int) -> list[_Piece]:
@@ -111,14 +120,15 @@ def _stages(func: Any) -> dict[Any, _Stage]:
         (buffer,) = stored
         stage = stages.setdefault(buffer, _Stage(buffer))
         stage.statements.append(number)
-        stage.loads.update(_loads(part))
+        stage.loads.update(load.source for load in _found(part, ir.TensorLoad))
+        stage.stores += _found(part, tirx.BufferStore)
         stage.inlined &= len(stage.statements) == 1 and not _stays(part)
     return stages
 
 
-def _loads(statement: Any) -> list[Any]:
+def _found(within: Any, kind: Any) -> list[Any]:
     found: list[Any] = []
-    tvm_ffi.structural_walk(statement, (ir.TensorLoad, lambda load: found.append(load.source)))
+    tvm_ffi.structural_walk(within, (kind, found.append))
     return found
 
 
@@ -136,7 +146,7 @@ def _stays(statement: Any) -> bool:
 
 
 def _to_keep(stages: dict[Any, _Stage]) -> set[Any]:
-    """The buffers that need memory, so that no stage loads too much again."""
+    """The buffers that need memory, so that no stage loads too much again, or from too far."""
     kept: set[Any] = set()
     for stage in stages.values():
         while True:
@@ -154,7 +164,75 @@ def _to_keep(stages: dict[Any, _Stage]) -> set[Any]:
             if done - once <= MOST_REPEATED or worst is None:
                 break
             kept.add(worst)
+    kept |= _read_from_far(stages, kept)
     return kept and _with_shared_sums(stages, kept)
+
+
+def _read_from_far(stages: dict[Any, _Stage], kept: set[Any]) -> set[Any]:
+    """What needs memory beside what is kept, so that no value is read from too long a place."""
+    more: set[Any] = set()
+    ahead: dict[Any, _Axes] = {}
+    for buffer, stage in reversed(stages.items()):
+        begins = buffer in kept or not stage.inlined
+        axes = {} if begins else ahead.get(buffer, {})
+        reads = _reads(stage, axes)
+        if axes and any(_is_long(place) for place in reads.values()):
+            more.add(buffer)
+            reads = _reads(stage, {})
+        for read, place in reads.items():
+            known = ahead.setdefault(read, {})
+            for axis, index in place.items():
+                known[axis] = known.get(axis, _Index()) + index
+    return more
+
+
+@dataclass(frozen=True)
+class _Index:
+    """What the places that are read have for an axis: how often they name axes of the kernel's
+    result, and how many divisions are one within the other."""
+
+    named: int = 0
+    nested: int = 0
+
+    def __add__(self, other: _Index) -> _Index:
+        return _Index(self.named + other.named, max(self.nested, other.nested))
+
+
+# The index of each axis of a buffer.
+_Axes = dict[int, _Index]
+
+
+def _is_long(place: _Axes) -> bool:
+    named = sum(index.named for index in place.values())
+    return named > MOST_NAMED or any(index.nested > MOST_NESTED for index in place.values())
+
+
+def _reads(stage: _Stage, ahead: _Axes) -> dict[Any, _Axes]:
+    """Where a stage loads from, in axes of the kernel's result.
+
+    ahead: what the stage's own axes are in these; nothing where it makes the result.
+    """
+    reads: dict[Any, _Axes] = {}
+    for store in stage.stores:
+        own = {v: ahead[d] for d, at in enumerate(store.indices) if d in ahead
+               for v in _found(at, ir.Var)}  # fmt: skip
+        for load in _found(store.value, ir.TensorLoad):
+            place = reads.setdefault(load.source, {})
+            for axis, at in enumerate(load.indices):
+                place[axis] = place.get(axis, _Index()) + _index(at, own)
+    return reads
+
+
+def _index(expression: Any, own: dict[Any, _Index]) -> _Index:
+    """An index with the places of a stage's own axes in it, as one expression."""
+    if isinstance(expression, ir.Var):
+        return own.get(expression, _Index(1))
+    parts = [part for name in ("a", "b") if (part := getattr(expression, name, None)) is not None]
+    if not parts:  # constants, and what is computed of loads
+        return _Index(len(_found(expression, ir.Var)))
+    found = sum((_index(part, own) for part in parts), _Index())
+    divides = isinstance(expression, _DIVISIONS)
+    return replace(found, nested=found.nested + divides)
 
 
 def _times(stage: _Stage, stages: dict[Any, _Stage], kept: set[Any]) -> dict[Any, int]:

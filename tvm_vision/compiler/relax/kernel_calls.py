@@ -12,6 +12,9 @@ from tvm import ir, relax, tirx
 # ones (products, means, pools) take in what follows them element by element, up to broadcasts;
 # opaque ones stay alone.
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, OUT_FUSABLE, OPAQUE = 0, 1, 2, 3, 4, 8
+# Of one kernel. Whoever asks what a kernel's result is made of goes back through all of them, some
+# calls of Python deep for each, and Python's own limit is a thousand.
+MOST_CALLS = 100
 
 
 class KernelCalls:

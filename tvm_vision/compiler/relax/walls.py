@@ -12,12 +12,9 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_vision.topi.copy import copy_kernel
 from tvm_vision.tvm_compat.relax import set_type
 
-from .kernel_calls import OPAQUE, KernelCalls, called_function, is_kernel_call
+from .kernel_calls import MOST_CALLS, OPAQUE, KernelCalls, called_function, is_kernel_call
 
 WALL = "fusion_wall"
-# Of one kernel. Whoever asks what a kernel's result is made of goes back through all of them, some
-# calls of Python deep for each, and Python's own limit is a thousand.
-MOST_CALLS = 100
 # Of a variable, the arguments of its call that fusion must leave apart.
 Cuts = dict[Any, set[Any]]
 

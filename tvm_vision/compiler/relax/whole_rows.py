@@ -24,7 +24,7 @@ from tvm import ir, s_tir, tirx
 from tvm_vision.schedules.common import constant_integer
 
 from .join_calls import Calls, Group, join_calls
-from .kernel_calls import BROADCAST, INJECTIVE
+from .kernel_calls import BROADCAST, INJECTIVE, MOST_CALLS
 from .node_names import Nodes
 from .operators import fixed_shape, without_ones
 
@@ -157,9 +157,11 @@ def _groups(calls: _Calls, most_tensors: int, worth: Callable[[Rows], bool]) -> 
 
 
 def _behind(calls: _Calls, first: Any, rows: Rows, taken: Collection[Any]) -> list[Any]:
-    """A sum and what is made of it and of what is made of it, in order."""
+    """A sum and what is made of it and of what is made of it, in order, as far as a kernel goes."""
     found = {first: None}
     for var, _ in calls.bound[calls.order[first] + 1 :]:
+        if len(found) == MOST_CALLS:
+            break
         if any(used in found for used in calls.sources[var]):
             if var not in taken and calls.belongs(var, rows):
                 found[var] = None
@@ -167,14 +169,15 @@ def _behind(calls: _Calls, first: Any, rows: Rows, taken: Collection[Any]) -> li
 
 
 def _ending_with(calls: _Calls, last: Any, rows: Rows, taken: Collection[Any]) -> set[Any]:
-    """The calls that a last one is made of and nothing else is, it included.
+    """The calls that a last one is made of and nothing else is, it included; the nearest where
+    there are more than a kernel has.
 
     What is computed before any sum is left to the kernel before it, unless the rows that it is made
     of are read in the group anyway: a workgroup would do it again for each sum.
     """
     group: set[Any] = set()
     nearest = [-calls.order[last]]  # who reads a result comes before whom it is of
-    while nearest:
+    while nearest and len(group) < MOST_CALLS:
         var, _ = calls.bound[-heapq.heappop(nearest)]
         if var in group or not (var is last or calls.readers[var] <= group):
             continue

@@ -87,6 +87,8 @@ class _Reader:
         # What several numbers are made of is looked through once.
         self._known: dict[int, int] = {}
         self._of_buffer = {func.params[place]: kind for place, kind in kinds.items()}
+        for buffer in self.written:
+            self.of_buffer(buffer)
 
     def of_buffer(self, buffer: Any) -> int:
         """What is in a buffer."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -85,4 +86,7 @@ def holds_lost(
             return small and lost(number)
         return lost(number) and not number * unreached > FP16_MAX
 
+    for buffer in written:
+        for small, unreached in product((True, False), (0, -1, 1)):
+            in_buffer(buffer, small, unreached)
     return [in_buffer(param, True) for param in func.params]

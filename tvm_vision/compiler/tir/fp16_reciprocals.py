@@ -80,4 +80,7 @@ def holds_reciprocals(func: tirx.PrimFunc, given: Collection[int]) -> list[bool]
                 least[buffer] = min(least_of(value) for value, _ in values)
         return least[buffer]
 
+    for buffer in stores.written:
+        least_in(buffer)
+        in_buffer(buffer)
     return [param in stores.written and in_buffer(param) for param in func.params]

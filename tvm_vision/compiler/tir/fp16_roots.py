@@ -49,6 +49,8 @@ def whole_numbers_of(func: tirx.PrimFunc, place: int) -> list[bool]:
             return in_value(stores.names[value])
         return in_buffer(value.source) if isinstance(value, ir.TensorLoad) else False
 
+    for buffer in stores.written:
+        in_buffer(buffer)
     return [
         param in stores.written and any(in_value(value) for value, _ in stores.written[param])
         for param in func.params

@@ -104,6 +104,8 @@ def holds_wide_sums(
             return False
         return all(reads(side, stores) for side in _sides(term))
 
+    for buffer in stores.written:
+        in_buffer(buffer)
     return [param in stores.written and in_buffer(param) != 0 for param in func.params]
 
 

@@ -25,7 +25,9 @@ class Stores:
 
     Attributes:
         written: of each buffer the values that are written to it, but for what sums and maxima
-            begin with, and over how many the block that does it reduces.
+            begin with, and over how many the block that does it reduces; in order. Who asks what
+            each is made of in this order finds the answer for what it reads: Python ends a question
+            that goes back through hundreds.
         names: what variables stand for.
         indices: of all that is read and written.
     """
