@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from support.onnx_models import make_model, run_on_cpu
-from tvm_vision.errors import UnsupportedModelError
+from support.onnx_models import assert_equals_onnxruntime, make_model, run_on_cpu
+from tvm_vision.errors import TvmVisionError, UnsupportedModelError
+from tvm_vision.evaluate.reference import Reference
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.refusals import NodesRefused
 
@@ -155,3 +156,138 @@ def test_inputs_that_do_not_go_together_are_told_by_their_types(operator):
         import_onnx(make_model(nodes, [("x", (2, 4, 8))], [("y", None)], weights))
     assert f"{operator} (inputs of {told}" in str(error.value)
     assert "do not go together) at 'k': export the model again" in str(error.value)
+
+
+def _node(operator: str, inputs: str, **attributes: Any) -> Any:
+    return helper.make_node(operator, inputs.split(" "), ["y"], name="k", **attributes)
+
+
+def _ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+def _places(*shape: int, of: int) -> np.ndarray:
+    return np.full(shape, of, np.int64)
+
+
+SPLIT = helper.make_node("Split", ["x", "a"], ["y", "z"], axis=1, name="k")
+TOP = helper.make_node("TopK", ["x", "a"], ["y", "z"], name="k")
+NARROW = helper.make_node("Cast", ["x"], ["n"], to=TensorProto.INT64)
+# Inputs that contradict each other: nodes, the shape of x, constants, and what the line says.
+CONTRADICTIONS: dict[str, tuple[Any, Any, dict[str, np.ndarray], str]] = {
+    "parts that are no sum": (SPLIT, (1, 4), {"a": np.array([3, 7])}, "sum of 'split'"),
+    "more parts than results": (SPLIT, (1, 4), {"a": np.array([1, 1, 2])}, "number of splits"),
+    "repeats": (_node("Tile", "x a"), (1, 4), {"a": np.array([3, 7, 1])}, "incorrect number"),
+    "too few to choose from": (TOP, (1, 4), {"a": np.array([9])}, "k elements"),
+    "grids of other images": (
+        _node("GridSample", "x a"), (1, 3, 8, 8), {"a": _ones(2, 3, 3, 2)}, "dimension mismatch",
+    ),
+    "grids of points in space": (
+        _node("GridSample", "x a"), (1, 3, 8, 8), {"a": _ones(1, 3, 3, 3)}, "grid",
+    ),
+    "boxes of other images": (
+        _node("RoiAlign", "x a b"), (1, 3, 8, 8), {"a": _ones(2, 4), "b": _places(1, of=0)},
+        "dimension mismatch",
+    ),
+    "boxes of three numbers": (
+        _node("RoiAlign", "x a b"), (1, 3, 8, 8), {"a": _ones(2, 3), "b": _places(2, of=0)},
+        "four numbers",
+    ),
+    "one stride for two axes": (
+        _node("Conv", "x a", strides=[1]), (1, 4, 8, 8), {"a": _ones(3, 4, 3, 3)}, "strides",
+    ),
+    "a kernel of another size": (
+        _node("Conv", "x a", kernel_shape=[5, 5]), (1, 4, 8, 8), {"a": _ones(3, 4, 3, 3)},
+        r"kernel_shape of \(5, 5\)",
+    ),
+    "a transposed kernel of another size": (
+        _node("ConvTranspose", "x a", kernel_shape=[5, 5]), (1, 4, 8, 8),
+        {"a": _ones(4, 3, 3, 3)}, r"kernel_shape of \(5, 5\)",
+    ),
+    "windows of pads alone": (
+        _node("MaxPool", "x", kernel_shape=[2, 2], pads=[2, 2, 2, 2]), (1, 4, 8, 8), {},
+        r"pads of \[2, 2, 2, 2\]",
+    ),
+    "means of pads alone": (
+        _node("AveragePool", "x", kernel_shape=[3, 3], pads=[0, 3, 0, 0]), (1, 4, 8, 8), {},
+        "pads of .* smaller than the window",
+    ),
+    "slopes of channels as of columns": (
+        _node("PRelu", "x a"), (1, 4, 8, 8), {"a": _ones(4)}, r"give it the shape \(4, 1, 1\)",
+    ),
+    "slopes of nothing": (_node("PRelu", "x a"), (1, 4, 8), {"a": _ones(3)}, r"slopes of \(3,\)"),
+    "bounds of each number": (_node("Clip", "x a"), (1, 3), {"a": _ones(3)}, "use Max and Min"),
+    "an axis that is not there": (
+        _node("CumSum", "x a"), (1, 3, 8), {"a": np.array(3)}, "the axis 3",
+    ),
+    "a bias of matrices": (
+        _node("Gemm", "x a b"), (2, 4), {"a": _ones(4, 3), "b": _ones(1, 2, 3)}, "bias",
+    ),
+    "three values for on and off": (
+        [NARROW, _node("OneHot", "n a b")], (1, 3), {"a": np.array(4), "b": _ones(3)},
+        "exactly two",
+    ),
+    "more indices than there are rows": (
+        _node("GatherElements", "x a", axis=1), (1, 4), {"a": _places(2, 4, of=0)}, "indices of",
+    ),
+    "elements beyond the last": (
+        _node("GatherElements", "x a", axis=1), (1, 4), {"a": _places(1, 4, of=9)},
+        "indices from 9 to 9 of 4",
+    ),
+    "points beyond the last": (
+        _node("GatherND", "x a"), (1, 4), {"a": np.array([[0, -5]])}, "indices from -5 to -5 of 4",
+    ),
+    "updates beyond the last": (
+        _node("ScatterND", "x a b"), (4, 8), {"a": np.array([[9]]), "b": _ones(1, 8)},
+        "indices from 9 to 9 of 4",
+    ),
+    "scattered beyond the last": (
+        _node("ScatterElements", "x a b"), (4, 8), {"a": _places(4, 8, of=9), "b": _ones(4, 8)},
+        "indices from 9 to 9 of 4",
+    ),
+    "an axis of no input": (_node("Einsum", "x", equation="ij->ik"), (2, 5), {}, "no input has k"),
+    "an axis of the result twice": (
+        _node("Einsum", "x", equation="ij->ii"), (2, 5), {}, "i more than once",
+    ),
+    "an ellipsis that is lost": (
+        _node("Einsum", "x", equation="i...->i"), (2, 5), {}, "lacks the axes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_inputs_that_contradict_each_other_are_refused(name: str) -> None:
+    """As onnxruntime refuses them; TVM made something of all, and ended the process for one."""
+    nodes, shape, weights, said = CONTRADICTIONS[name]
+    nodes = nodes if isinstance(nodes, list) else [nodes]
+    results = [(result, None) for result in nodes[-1].output]
+    model = make_model(nodes, [("x", shape)], results, list(weights.items()), opset=17)
+    with pytest.raises(TvmVisionError):
+        Reference(model).run({"x": np.ones(shape, np.float32)})
+    with pytest.raises(NodesRefused, match=said) as error:
+        import_onnx(model)
+    line = str(error.value)
+    assert " at 'k'" in line
+    assert "\n" not in line
+
+
+FITTING = {
+    "a slope for each channel": (_node("PRelu", "x a"), (1, 4, 8, 8), {"a": _ones(4, 1, 1)}),
+    "one slope": (_node("PRelu", "x a"), (1, 4, 8, 8), {"a": _ones(1)}),
+    "a bound in a list": (_node("Clip", "x a"), (1, 3), {"a": _ones(1)}),
+    "indices from the end": (_node("GatherND", "x a"), (1, 4), {"a": np.array([[0, -4]])}),
+    "fewer indices than rows": (
+        _node("GatherElements", "x a", axis=1), (3, 4), {"a": _places(2, 9, of=-4)},
+    ),
+    "pads of one less": (
+        _node("MaxPool", "x", kernel_shape=[2, 2], pads=[1, 1, 1, 1]), (1, 4, 8, 8), {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FITTING)
+def test_inputs_that_fit_by_little_are_taken(name: str) -> None:
+    node, shape, weights = FITTING[name]
+    model = make_model([node], [("x", shape)], [("y", None)], list(weights.items()), opset=17)
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    assert_equals_onnxruntime(model, x)

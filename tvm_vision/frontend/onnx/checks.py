@@ -14,11 +14,17 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 from ...error_lines import first_line
 from ...errors import InputError, UnsupportedModelError
 from ..limits import MOST_ELEMENTS
-from ..refusals import CUT, NodesRefused, Refusal
+from ..refusals import CUT, OTHER_SIZES, NodesRefused, Refusal
 from .graph import attribute, inner_graphs, nodes_in, reads
+from .tools import ToolError, light_step
 
 # Of what follows from weights alone: an ONNX file cannot hold more either.
 MOST_CONSTANT_BYTES = (1 << 31) - 1
+# As ONNX's inference says which node it cannot infer.
+_CONTRADICTION = re.compile(
+    r"\(op_type:(?P<operator>[^,]*), node name: (?P<node>.*?)\): "
+    r"\[(?:Shape|Type)InferenceError\] (?P<reason>.*)"
+)
 _LIST = onnx.defs.OpSchema.FormalParameterOption.Variadic
 _TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
@@ -185,6 +191,25 @@ def _check_place(tensor: TensorProto, path: Path) -> None:
         )
     if "length" not in place:
         tensor.external_data.add(key="length", value=str(needed))
+
+
+def check_inputs_fit(model: onnx.ModelProto) -> None:
+    """Raises NodesRefused for the first node whose inputs or attributes contradict each other by
+    the rules of its operator: onnxruntime loads no such model, and TVM may read it in its own way.
+
+    model: one whose inputs have fixed shapes, and that declares no others.
+    """
+    try:
+        light_step("infer", model, strict=True, by_values=False)
+    except ToolError as error:
+        found = _CONTRADICTION.search(str(error))
+        if found is None or "existing" in found["reason"]:
+            return
+        reason = found["reason"].rstrip(".")
+        reason = f"it contradicts itself: {reason[:1].lower()}{reason[1:]}"
+        raise NodesRefused(
+            [Refusal(found["operator"], found["node"], reason, OTHER_SIZES)]
+        ) from None
 
 
 def check_sizes(typed: onnx.ModelProto) -> None:

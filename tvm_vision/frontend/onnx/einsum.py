@@ -87,7 +87,10 @@ def einsum(node: onnx.NodeProto, graph: GraphEditor) -> Sequence[onnx.NodeProto]
 
     So do two operands whose axes would have to be moved, for nothing but their product: a GPU's
     tiles fetch them as they lie. Attention is found by its products.
+
+    Raises Unsupported for a result that cannot be had: TVM ends the process for one.
     """
+    _check_result(str(attribute(node, "equation", "")))
     try:
         shapes = [graph.shape(name) for name in node.input]
     except Unsupported:
@@ -99,6 +102,24 @@ def einsum(node: onnx.NodeProto, graph: GraphEditor) -> Sequence[onnx.NodeProto]
     if products.turns() and not _of_attention(node, graph):
         return half_in_single(node, graph)
     return products.nodes()
+
+
+def _check_result(text: str) -> None:
+    """Raise Unsupported unless each axis of the result is one of an operand, and there once; and
+    the axes of an ellipsis, which are not summed up, are there where an operand has them."""
+    terms, arrow, right = text.replace(" ", "").partition("->")
+    if not arrow:
+        return
+    wanted = Counter(right.replace("...", ""))
+    reason = ""
+    if missing := sorted(wanted.keys() - set(terms)):
+        reason = f"no input has {', '.join(missing)}"
+    elif twice := sorted(label for label, n in wanted.items() if n > 1):
+        reason = f"the result has {', '.join(twice)} more than once"
+    elif "..." in terms and "..." not in right:
+        reason = "the result lacks the axes of '...'"
+    if reason:
+        raise Unsupported(f"{reason} in the equation '{text}'", "correct the equation")
 
 
 def _of_attention(node: onnx.NodeProto, graph: GraphEditor) -> bool:

@@ -21,6 +21,7 @@ from ..node_names import node_name, variable_hint
 from ..refusals import CUT, OTHER_SIZES, Refusal, RefusedNodes, Remedy
 from ..relax_names import name_bindings
 from .graph import Unsupported, opset_of
+from .input_rules import check_inputs, check_places
 from .own_operators import OWN_CONVERTERS
 
 FIX_PARAMETERS = "make constants of the inputs that decide about its shapes"
@@ -79,6 +80,7 @@ class Importer(ONNXGraphImporter):
         if op_name == "Concat":
             inputs = _some(inputs)
         try:
+            check_inputs(op_name, inputs, attrs)
             if op_name in _PAIRWISE and not all(isinstance(v, GenericConst) for v in inputs):
                 value = self._in_pairs(op_name, inputs)
             elif op_name in OWN_CONVERTERS:
@@ -167,10 +169,7 @@ def _takes_fixed_places(data: Any, indices: Any) -> bool:
 def _taken(data: Any, indices: Any, axis: int) -> Any:
     """Gather of indices that are known: TVM's importer counts negative ones in the network."""
     size, places = int(data.ty.shape[axis].value), indices.value.numpy()
-    if np.any((places < -size) | (places >= size)):
-        raise Unsupported(
-            f"indices from {places.min()} to {places.max()} of {size} places", "correct the indices"
-        )
+    check_places(places, size)
     places = np.where(places < 0, places + size, places).astype(np.int32)
     return relax.op.take(data, relax.const(places, "int32"), axis)
 

@@ -29,6 +29,7 @@ from ..signature import OpenShape, Signature, spec_of
 from .bounded import ROWS, drop_traced_shapes, undecided
 from .brain_floats import without_bfloat16
 from .checks import (
+    check_inputs_fit,
     check_lists,
     check_outputs,
     check_sizes,
@@ -120,6 +121,8 @@ def import_onnx(
 
     try:
         module, imported = _convert_first(again, shapes)
+        # Last, for others say more of what cannot be imported.
+        check_inputs_fit(_of_input_shapes_alone(prepared, shapes))
         try:
             signature = _signature(imported, module)
             _check_sizes_within(module)
@@ -159,13 +162,18 @@ def checked_onnx(
     prepared = complete_declarations(prepared, input_shapes)
     _check(prepared)
     shapes = _fixed_shapes(prepared, input_shapes)
-    light = with_input_shapes(without_large_values(prepared), shapes)
-    light.graph.ClearField("value_info")
-    typed = inferred(light)
+    typed = inferred(_of_input_shapes_alone(without_large_values(prepared), shapes))
     check_sizes(typed)
     drop_false_shapes(prepared, typed)
     drop_traced_shapes(prepared)
     return prepared, shapes
+
+
+def _of_input_shapes_alone(light: onnx.ModelProto, shapes: Shapes) -> onnx.ModelProto:
+    """A copy with these shapes for inputs, and none that the model declares."""
+    plain = with_input_shapes(light, shapes)
+    plain.graph.ClearField("value_info")
+    return plain
 
 
 def _of_standard_operators(prepared: onnx.ModelProto, input_shapes: Shapes) -> onnx.ModelProto:

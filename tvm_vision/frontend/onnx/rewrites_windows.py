@@ -32,11 +32,20 @@ STEPS = ("strides", "dilations")
 
 
 def check_window(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """None. Raises Unsupported for a window whose places lie in the wrong direction."""
+    """None. Raises Unsupported for a window whose places lie in the wrong direction, and for a
+    pool's that may lie in its pads alone."""
     for name in ("strides", "dilations", "kernel_shape"):
         given = attribute(node, name, [1])
         if min(given) < 1:
             raise Unsupported(f"{name} of {list(given)}", "use numbers of at least 1")
+    pads, kernel = attribute(node, "pads", []), attribute(node, "kernel_shape", [])
+    if node.op_type.endswith("Pool") and any(
+        pad >= size for pad, size in zip(pads, kernel * 2, strict=False)
+    ):
+        raise Unsupported(
+            f"pads of {list(pads)} around windows of {list(kernel)}",
+            "use pads that are smaller than the window, and Pad before it for others",
+        )
     return None
 
 

@@ -40,12 +40,13 @@ def check(model: onnx.ModelProto) -> None:
     onnx.checker.check_model(model)
 
 
-def infer(model: onnx.ModelProto, strict: bool = False) -> onnx.ModelProto:
-    """With the types of all values that follow from the inputs. strict: raise what is wrong."""
+def infer(model: onnx.ModelProto, strict: bool = False, by_values: bool = True) -> onnx.ModelProto:
+    """With the types of all values that follow from the inputs. strict: raise what is wrong.
+    by_values: of values that follow from sizes, too, where strict raises what it cannot follow."""
     kinds = {place: n.op_type for place, n in enumerate(model.graph.node) if _lacks_rule(n)}
     for place, kind in kinds.items():
         model.graph.node[place].op_type = _ALIKE[kind]
-    made = _inferred(model, strict)
+    made = _inferred(model, strict, by_values)
     for place, kind in kinds.items():
         made.graph.node[place].op_type = model.graph.node[place].op_type = kind
     return made
@@ -55,9 +56,9 @@ def _lacks_rule(node: onnx.NodeProto) -> bool:
     return not node.domain and node.op_type in _ALIKE
 
 
-def _inferred(model: onnx.ModelProto, strict: bool) -> onnx.ModelProto:
+def _inferred(model: onnx.ModelProto, strict: bool, by_values: bool) -> onnx.ModelProto:
     if strict:
-        return onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        return onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=by_values)
     plain = onnx.shape_inference.infer_shapes(model)
     hidden = _nodes_of_long_values(plain.graph)
     if not hidden:
