@@ -1,4 +1,4 @@
-"""Lookups and support vectors of ai.onnx.ml, beside onnxruntime."""
+"""Rows of tables, lookups, linear layers and support vectors of ai.onnx.ml, beside onnxruntime."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
-from support.onnx_models import of_opset, run_on_cpu, undeclared
+from support.onnx_models import make_model, of_opset, run_on_cpu, undeclared
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.refusals import NodesRefused
 
@@ -220,3 +220,82 @@ def test_columns_that_are_chosen_at_run_time(shape):
     (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, dict(values))
     (found,) = run_on_cpu(import_onnx(model)[0], rows, places)
     np.testing.assert_array_equal(found, wanted)
+
+
+TABLE = np.array([[1, -2, 3, 0.5], [0, 0, 0, 0], [-4, -1, 2, 8], [9, 9, -9, 0]], np.float32)
+COEFFICIENTS = np.random.default_rng(7).standard_normal(12).astype(np.float32)
+TABLES: dict[str, dict[str, Any]] = {
+    "Scaler": {"offset": [1.0, 2.0, 0.5, 0.0], "scale": [0.5, 0.25, 2.0, 1.0]},
+    "Scaler of all": {"offset": [1.0], "scale": [0.5]},
+    "Normalizer": {"norm": "MAX"},
+    "Normalizer by sums": {"norm": "L1"},
+    "Normalizer by squares": {"norm": "L2"},
+    "LinearRegressor": {"coefficients": TABLE[:2].ravel(), "intercepts": [0.5, -1.0], "targets": 2},
+    "Binarizer": {"threshold": 0.5},
+    "FeatureVectorizer": {"inputdimensions": [4]},
+    "Imputer": {"imputed_value_floats": [5.0], "replaced_value_float": 0.0},
+    "Imputer of columns": {"imputed_value_floats": [5.0, 6, 7, 8], "replaced_value_float": 9.0},
+}
+# onnxruntime has the others of real numbers alone.
+OF_INTEGERS = ("Scaler", "Normalizer")
+ROW_CASES = [(name, TensorProto.FLOAT) for name in TABLES]
+ROW_CASES += [(name, TensorProto.INT64) for name in TABLES if name.startswith(OF_INTEGERS)]
+
+
+@pytest.mark.parametrize(("name", "dtype"), ROW_CASES)
+def test_rows_of_classical_machine_learning(name, dtype):
+    operator = name.partition(" ")[0]
+    nodes = [
+        helper.make_node("Cast", ["x"], ["c"], to=dtype),
+        helper.make_node(operator, ["c"], ["y"], domain="ai.onnx.ml", **TABLES[name]),
+    ]
+    made = (4, 2 if operator == "LinearRegressor" else 4)
+    model = make_model(nodes, [("x", TABLE.shape)], [("y", made)], opset=17, domain="ai.onnx.ml")
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (expected,) = session.run(None, {"x": TABLE})
+    (result,) = run_on_cpu(import_onnx(model)[0], TABLE)
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_what_is_missing_can_be_nan():
+    rows = np.where(TABLE == 9, np.nan, TABLE).astype(np.float32)
+    options = {"imputed_value_floats": [1.0, 2, 3, 4], "replaced_value_float": float("nan")}
+    node = helper.make_node("Imputer", ["x"], ["y"], domain="ai.onnx.ml", **options)
+    model = make_model([node], [("x", rows.shape)], [("y", rows.shape)], domain="ai.onnx.ml")
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": rows})
+    np.testing.assert_array_equal(run_on_cpu(import_onnx(model)[0], rows)[0], expected)
+
+
+def test_columns_of_a_table():
+    places = ("i", np.array([3, 0]))
+    node = helper.make_node("ArrayFeatureExtractor", ["x", "i"], ["y"], domain="ai.onnx.ml")
+    model = make_model([node], [("x", (4, 4))], [("y", (4, 2))], [places], domain="ai.onnx.ml")
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": TABLE})
+    np.testing.assert_array_equal(run_on_cpu(import_onnx(model)[0], TABLE)[0], expected)
+
+
+@pytest.mark.parametrize("kind", ["NONE", "SOFTMAX", "LOGISTIC"])
+def test_a_linear_classifier(kind):
+    node = helper.make_node(
+        "LinearClassifier", ["x"], ["label", "y"], domain="ai.onnx.ml", post_transform=kind,
+        coefficients=COEFFICIENTS, intercepts=[0.5, -1.0, 0.1], classlabels_ints=[7, 2, 4],
+    )  # fmt: skip
+    model = make_model([node], [("x", (4, 4))], [("y", (4, 3))], domain="ai.onnx.ml")
+    model.graph.output.insert(0, helper.make_tensor_value_info("label", TensorProto.INT64, (4,)))
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": TABLE})
+    label, scores = run_on_cpu(import_onnx(model)[0], TABLE)
+    np.testing.assert_array_equal(label, expected[0])
+    np.testing.assert_allclose(scores, expected[1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "labels", [{"classlabels_strings": ["a", "b"]}, {"classlabels_ints": [0, 1]}]
+)
+def test_a_linear_classifier_that_has_no_such_words_is_refused(labels):
+    node = helper.make_node(
+        "LinearClassifier", ["x"], ["label", "y"], domain="ai.onnx.ml", intercepts=[0.5],
+        coefficients=COEFFICIENTS[:4], **labels,
+    )  # fmt: skip
+    model = make_model([node], [("x", (4, 4))], [("y", (4, 2))], domain="ai.onnx.ml")
+    with pytest.raises(NodesRefused, match=r"LinearClassifier .*labels.*: (let|give)"):
+        import_onnx(model)

@@ -16,10 +16,10 @@ from ..node_names import name_after, name_nodes
 from ..refusals import Refusal, RefusedNodes, Remedy
 from .contributed_attention import ATTENTION
 from .contributed_layers import LAYERS, OWN_SINCE, WITHOUT_DOMAIN
-from .contributed_more import MORE
 from .contributed_quantized import QUANTIZED
 from .contributed_tables import DOMAIN as TABLES_DOMAIN
 from .contributed_tables import TABLES
+from .contributed_tensors import TENSORS
 from .few_bits import FEW_BITS, held_and_ends, in_bytes
 from .graph import (
     GraphEditor,
@@ -242,7 +242,7 @@ def _places(node: onnx.NodeProto, scale: np.ndarray, graph: GraphEditor) -> tupl
 
 _STANDARD: dict[str, Rewrite] = {
     **LAYERS,
-    **MORE,
+    **TENSORS,
     **ATTENTION,
     **QUANTIZED,
     **dict.fromkeys(SAME, _same),

@@ -155,7 +155,7 @@ def _without(places: tuple[int, ...], place: int) -> tuple[int, ...]:
     return tuple(each for each in places if each != place)
 
 
-MORE: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
+TENSORS: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
     "CDist": _distances,
     "ConvTransposeWithDynamicPads": _spread,
     "CropAndResize": _cropped,
