@@ -58,6 +58,7 @@ from .relax.fold_transposes import fold_transposes
 from .relax.fusion import fuse
 from .relax.group_norms import group_norms
 from .relax.items_of_tuples import items_of_tuples
+from .relax.join_branches import join_branches
 from .relax.join_moves import join_moves
 from .relax.join_products import join_products
 from .relax.layout_choice import channel_block, layout_on_gpu
@@ -441,6 +442,7 @@ PHASES: tuple[Phase, ...] = (
     # In blocks of channels weights have to be numbers by then, of networks of bytes, too.
     Phase("fold_weights", RELAX, _relax(fold_moves), 1, lambda n: not n.on_gpu and not n.int8),
     Phase("common_subexpressions", RELAX, _relax(relax.transform.EliminateCommonSubexpr()), 1),
+    Phase("join_branches", RELAX, _relax_on(join_branches), 3, lambda n: n.options.join_branches),
     Phase("fold_scale_axis", RELAX, _relax(fold_scales), 3),
     Phase("transposed_convolutions", RELAX, _relax_on(transposed_convolutions), 3,
           lambda n: n.on_gpu),
