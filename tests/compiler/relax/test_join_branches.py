@@ -220,3 +220,13 @@ def test_long_sums(of_one):
     module, _ = module_of(build, (1, CHANNELS, 2, 2))
     left = operators_in(join_branches(module)).count("nn.conv2d")
     assert left == (1 if of_one else terms)
+
+
+def test_what_is_doubled_again_and_again_is_walked_through_once():
+    def build(b: relax.BlockBuilder, x: Any) -> Any:
+        for _ in range(200):
+            x = b.emit(relax.op.add(x, x))
+        return x
+
+    module, _ = module_of(build, (1, CHANNELS, 2, 2))
+    assert join_branches(module).same_as(module)

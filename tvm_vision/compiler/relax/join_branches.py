@@ -153,7 +153,7 @@ class _Reader:
         # Of what others use, too, nothing is saved. The first is the sum itself.
         call: Any = value if not into.inner or self._names.uses(var) == 1 else None
         name = operator_of(call)
-        if name in _SUMS and not any(map(self._rounds, call.args)):
+        if name in _SUMS and self._is_walked(call):
             into.inner.append(var)
             return self._added(call, scale, into, shape)
         if name in _SCALES:
@@ -197,6 +197,12 @@ class _Reader:
         if not np.all(np.isfinite(number) & (number != 0)):
             return None
         return first, number if product else 1 / number
+
+    def _is_walked(self, call: Any) -> bool:
+        """Whether a sum's terms are looked at: not where one is there to round, nor where both are
+        the same, as each would be walked through twice, and what it is made of four times."""
+        one, other = (resolve(operand, self._lookup) for operand in call.args)
+        return not one.same_as(other) and not any(map(self._rounds, call.args))
 
     def _rounds(self, expr: Any) -> bool:
         """Whether a constant is added in order to round, or to make all there is infinite."""
