@@ -132,7 +132,7 @@ def depthwise_part_between_vectors(b: Any, one: str, two: str) -> tuple[str]:
 
 def read_twice(b: Any, one: str, two: str) -> tuple[str]:
     x = b.node("Concat", [one, two, one], axis=1)
-    return (b.node("Add", [b.conv(x, 56, 32, 1), b.conv(x, 56, 32, 3)]),)
+    return (b.node("Mul", [b.conv(x, 56, 32, 1), b.conv(x, 56, 32, 3)]),)
 
 
 def handed_out(b: Any, one: str, two: str) -> tuple[str, str]:
