@@ -9,7 +9,8 @@ import mujoco
 import numpy as np
 import textures
 import torch
-from staging import Camera, Director
+from cameras import Camera
+from staging import Director
 from torch import Tensor
 from world import Field
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
-from staging import WIDE, Camera
+from cameras import WIDE, Camera
 from world import GOALPOST, OWN, World
 
 # Side of the square that holds an image, and rows of its list of boxes.

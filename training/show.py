@@ -16,8 +16,9 @@ import cv2
 import numpy as np
 import torch
 from appearance import draw_lights
+from cameras import Camera
 from shapes import rotation
-from staging import Camera, Director
+from staging import Director
 from studio import Studio
 
 DEMO = Path(__file__).resolve().parents[1] / "tvm_vision" / "demo"

@@ -11,6 +11,7 @@ import textures
 import torch
 import torch.nn.functional as F
 from appearance import Appearance, draw_appearance, draw_lights
+from cameras import HEIGHTS, WIDE, Camera
 from glare import glow
 from humanoids import Robots
 from labels import (
@@ -28,7 +29,7 @@ from recipes import FIRST, Recipe
 from rounds import picture
 from shading import BACKGROUND, Buffers, Library, View, shade
 from shapes import quaternion
-from staging import HEIGHTS, WIDE, Camera, Director
+from staging import Director
 from world import World
 
 Array = np.ndarray

@@ -17,7 +17,7 @@ from recipes import NINTH, SEVENTH
 
 def projected(camera, point) -> tuple[float, float]:
     """Where a point [3] lies in the image, from 0 to 1 from its left upper corner."""
-    from staging import WIDE
+    from cameras import WIDE
 
     x, y, z = (np.asarray(point) - camera.at) @ camera.axes
     return 0.5 - camera.focal * x / z / WIDE, 0.5 + camera.focal * y / z / camera.high
@@ -25,7 +25,7 @@ def projected(camera, point) -> tuple[float, float]:
 
 def test_far_things_have_the_pixels_that_were_asked_for() -> None:
     pytest.importorskip("rcsssmj")
-    from staging import Camera
+    from cameras import Camera
 
     rng = np.random.default_rng(2)
     for pixels in (8, 20, 60):
@@ -42,7 +42,7 @@ def test_far_things_have_the_pixels_that_were_asked_for() -> None:
 def test_cameras_look_at_what_they_shall_show() -> None:
     """From near a post, on all sides of it; and at robots and balls as large as was asked for."""
     pytest.importorskip("rcsssmj")
-    from staging import Camera
+    from cameras import Camera
 
     rng, sides = np.random.default_rng(4), set()
     for _ in range(40):
@@ -66,7 +66,7 @@ def test_cameras_look_at_what_they_shall_show() -> None:
 
 def test_cameras_behind_a_goal_look_through_it() -> None:
     pytest.importorskip("rcsssmj")
-    from staging import Camera
+    from cameras import Camera
 
     rng = np.random.default_rng(4)
     for side in (-1, 1) * 20:
@@ -79,7 +79,7 @@ def test_cameras_behind_a_goal_look_through_it() -> None:
 def test_small_robots_look_down_to_where_others_stand() -> None:
     """The horizon is near the image's upper edge or above it, so that the edge cuts what stands."""
     pytest.importorskip("rcsssmj")
-    from staging import Camera
+    from cameras import Camera
 
     for seed in range(20):
         camera = Camera(np.random.default_rng(seed), (4.0, 3.0), 576)
@@ -90,7 +90,7 @@ def test_small_robots_look_down_to_where_others_stand() -> None:
 
 def test_posts_that_are_nearly_touched_lie_at_the_images_edge() -> None:
     pytest.importorskip("rcsssmj")
-    from staging import Camera
+    from cameras import Camera
 
     post, sides = np.array([4.0, -1.0]), set()
     for seed in range(20):
@@ -108,7 +108,8 @@ def test_posts_that_are_nearly_touched_lie_at_the_images_edge() -> None:
 def test_crowds_stand_beside_and_before_the_camera() -> None:
     """In matches, where no robot comes so near otherwise."""
     pytest.importorskip("rcsssmj")
-    from staging import Camera, Director
+    from cameras import Camera
+    from staging import Director
     from world import World
 
     near = {}
@@ -131,7 +132,8 @@ def test_crowds_stand_beside_and_before_the_camera() -> None:
 
 def shots(recipe, count: int):
     """The world of so many shots, every other one of a match."""
-    from staging import Camera, Director
+    from cameras import Camera
+    from staging import Director
     from world import World
 
     plain = replace(recipe, meshes=0.0, squads=0.0, earlier=0.0, large=0.0)
@@ -172,7 +174,7 @@ def test_pairs_stand_closer_than_others_may() -> None:
 def test_large_robots_take_the_share_that_was_asked_for() -> None:
     """Whole ones; of others the edge cuts off the legs, or what is above them."""
     pytest.importorskip("rcsssmj")
-    from staging import Camera
+    from cameras import Camera
 
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -193,7 +195,7 @@ def test_large_robots_take_the_share_that_was_asked_for() -> None:
 
 def test_strips_of_posts_lie_at_the_images_edge() -> None:
     pytest.importorskip("rcsssmj")
-    from staging import POST, Camera
+    from cameras import POST, Camera
 
     sides = set()
     for seed in range(30):
@@ -212,7 +214,7 @@ def test_strips_of_posts_lie_at_the_images_edge() -> None:
 
 def test_goals_far_away_are_small() -> None:
     pytest.importorskip("rcsssmj")
-    from staging import GOAL, Camera
+    from cameras import GOAL, Camera
 
     sizes = []
     for seed in range(30):

@@ -353,7 +353,8 @@ def test_worlds_of_the_fifth_recipe_have_meshes(robots) -> None:
 def test_robots_line_up_side_by_side() -> None:
     """In view, none where another is."""
     pytest.importorskip("rcsssmj")
-    from staging import Camera, Director
+    from cameras import Camera
+    from staging import Director
     from world import Thing
 
     for seed in range(12):
@@ -372,7 +373,7 @@ def test_robots_line_up_side_by_side() -> None:
 
 def test_a_small_robots_camera_is_low() -> None:
     pytest.importorskip("rcsssmj")
-    from staging import Camera
+    from cameras import Camera
 
     rng = np.random.default_rng(1)
     for _ in range(10):

@@ -175,7 +175,8 @@ def test_earlier_recipes_stay_what_they_are() -> None:
 
 def places_digest(recipe) -> str:
     """Of where a few shots of a world have its things, and their shadows on the ground."""
-    from staging import Camera, Director
+    from cameras import Camera
+    from staging import Director
     from world import World
 
     found = []
@@ -203,7 +204,8 @@ def test_things_stay_where_they_are(recipe) -> None:
 def test_matches_have_nothing_on_the_carpet_but_players_and_a_ball() -> None:
     """Save people, a few, as a referee; other images of the same world have clutter there."""
     pytest.importorskip("rcsssmj")
-    from staging import Camera, Director
+    from cameras import Camera
+    from staging import Director
     from world import World
 
     world = World(np.random.default_rng(8), recipe=replace(SIXTH, meshes=0.0, squads=0.0))
@@ -259,8 +261,8 @@ def test_bars_lie_between_strips_of_sun() -> None:
 def test_a_strip_of_a_post_is_no_doubtful_one() -> None:
     """Its middle is beyond the image's edge, and with it all points that others are judged by."""
     pytest.importorskip("rcsssmj")
+    from cameras import WIDE
     from labels import visible_shares
-    from staging import WIDE
 
     camera = SimpleNamespace(at=np.zeros(3), axes=np.eye(3), focal=WIDE / 2, high=600)
     data = SimpleNamespace(geom_xmat=np.eye(3)[[0, 2, 1]].reshape(1, 9), geom_xpos=np.zeros((1, 3)))
