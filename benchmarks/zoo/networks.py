@@ -191,6 +191,15 @@ def _of_transformers(model: str) -> Any:
     if model == "segformer_b0":
         config = transformers.SegformerConfig(num_labels=19)
         made = transformers.SegformerForSemanticSegmentation(config)
+    elif model == "mobilevit_deeplab":
+        config = transformers.MobileViTConfig(image_size=512, num_labels=21)
+        made = transformers.MobileViTForSemanticSegmentation(config)
+    elif model == "dpt_small":
+        config = transformers.DPTConfig(
+            **small, image_size=384, backbone_out_indices=[2, 5, 8, 11],
+            neck_hidden_sizes=[48, 96, 192, 384], fusion_hidden_size=64,
+        )  # fmt: skip
+        made = transformers.DPTForDepthEstimation(config)
     elif model == "dinov2_small":
         made = transformers.Dinov2Model(transformers.Dinov2Config(**small, image_size=224))
     else:
@@ -306,6 +315,18 @@ MORE = (
           "mobilenet_edgetpu_v2_s semnasnet_100 tf_mixnet_m res2next50 "
           "eca_nfnet_l0 resnext50d_32x4d vit_small_patch16_dinov3"),
     *_all("smp", 320, "deeplabv3_resnet18 unet_mobilenet_v2"),
+    *_all("timm", 224, "efficientnet_b0_gn efficientnet_b0_g8_gn "
+          "gmixer_12_224 fbnetv3_b convnext_atto_rms hrnet_w18 twins_pcpvt_small "
+          "ese_vovnet19b_dw resnet34d resnetv2_34 mobilenetv3_small_100 coat_mini "
+          "vit_base_patch16_siglip_224 inception_next_atto xcit_tiny_12_p8_224 "
+          "vit_tiny_r_s16_p8_224"),
+    *_all("timm", 240, "crossvit_9_dagger_240"),
+    *_all("timm", 256, "mobilenetv5_base botnet26t_256 regnetz_c16 darknet53 "
+          "fastvit_sa12 mobilenetv4_conv_medium mobilevitv2_100 "
+          "cs3darknet_focus_s"),
+    *_all("ultralytics", 320, "yolov3-tiny yolov6n yolov9t yolov8n-p2 yolov8n-ghost"),
+    *_all("transformers", 512, "mobilevit_deeplab"),
+    *_all("transformers", 384, "dpt_small"),
     *(Network("own", model, shape) for model, shape in OWN.items()
       if model not in ("unet", "lstm", "gru")),
 )  # fmt: skip
