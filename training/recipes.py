@@ -21,7 +21,8 @@ robots of all builds that take most of the image's height, or of which it has he
 legs alone, matches of robots on wheels, strips of posts at the image's edge, thin posts far away,
 legs of tables, chairs and tripods, and balls in glare. A third of its worlds are the seventh's. 9
 adds robots right beside or before each other, of which the eighth's weights make one, and people on
-the field, whose legs they take for robots and posts. A third of its worlds are the eighth's.
+the field, whose legs they take for robots and posts, and whose shoes hide balls. A third of its
+worlds are the eighth's.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Recipe:
     cameras, those that see a goal from far away. furniture: at most so many pieces that stand on
     legs (furniture.py). glare: of images with balls, those that are too bright about one of them.
     pairs: of robots, those with another right beside, before or behind them. referees: of people in
-    matches, how many more stand on the field.
+    matches, how many more stand on the field. kicked: of people, those who stand at a ball.
     """
 
     number: int
@@ -136,6 +137,7 @@ class Recipe:
     glare: float = 0.0
     pairs: float = 0.0
     referees: float = 0.0
+    kicked: float = 0.0
 
 
 FIRST = Recipe(1)
@@ -253,8 +255,10 @@ NINTH = replace(
     number=9,
     black=0.4,
     large=0.25,
+    glare=0.25,
     pairs=0.4,
     referees=0.25,
+    kicked=0.2,
 )
 RECIPES = {
     recipe.number: recipe

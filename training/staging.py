@@ -253,6 +253,9 @@ class Director:
         rng, stray, person = self.rng, STRAYS[thing.kind], thing.kind == "person"
         if rng.random() >= stray.share:
             return
+        if person and self.lit and self.recipe.kicked and rng.random() < self.recipe.kicked:
+            self._put_at_ball(thing, camera)
+            return
         near, least = stray.near, stray.least
         if self.match:
             near, least = REFEREES + self.recipe.referees if person else 0.0, 0.0
@@ -264,6 +267,16 @@ class Director:
             self._put(thing, at, rng.uniform(0, 2 * np.pi if person else 6.3))
             if person:
                 self.contacts.append((at[:2], 0.22, rng.uniform(0, 0.4)))
+
+    def _put_at_ball(self, thing: Thing, camera: Camera) -> None:
+        """Places a person with a shoe by one of the balls, beside or behind it."""
+        rng = self.rng
+        ball = self.lit[int(rng.integers(len(self.lit)))]
+        bearing = camera.yaw + rng.uniform(-1.8, 1.8)
+        place = ball + rng.uniform(0.16, 0.42) * np.array([np.cos(bearing), np.sin(bearing)])
+        if np.linalg.norm(place - camera.at[:2]) > 0.9:
+            self._put(thing, np.array([*place, 0.0]), rng.uniform(0, 2 * np.pi))
+            self.contacts.append((place, 0.22, rng.uniform(0, 0.4)))
 
     def _show_close(self, camera: Camera, players: list[Thing], balls: list[Thing]) -> None:
         """Takes one of the robots or balls and shows it nearly as large as the image, or larger."""
