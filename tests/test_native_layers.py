@@ -20,8 +20,8 @@ LAYERS = [
     "vulkan: device_handle device_snapshot instance",
     "vulkan: device device_list device_memory memory pipeline stream",
     "vulkan: buffer_registry capture device_api device_info module process_end",
-    "runtime: cpu_threads graph_cpu graph_executor graph_launches graph_runner graph_spec "
-    "graph_vulkan one_user",
+    "runtime: cpu_denormals cpu_threads graph_cpu graph_executor graph_launches graph_runner "
+    "graph_spec graph_vulkan one_user",
 ]
 # The executor knows of the backend how errors, options, launches and limits are told; one file
 # knows the device.

@@ -40,12 +40,19 @@ const DeviceOption& Find(const std::string& variable) {
 
 // A value of each variable that is none of its defaults.
 const Variables kOthers = {
-    {"TVM_VISION_VULKAN_DEVICE", "1,radv"},       {"TVM_VISION_VULKAN_LOADER", "/opt/libvulkan.so"},
-    {"TVM_VISION_VULKAN_VALIDATION", "on"},       {"TVM_VISION_VULKAN_MEMORY", "separate"},
-    {"TVM_VISION_VULKAN_INPUT", "staged"},        {"TVM_VISION_VULKAN_POLL_US", "2500"},
-    {"TVM_VISION_VULKAN_COMPILE_THREADS", "999"}, {"TVM_VISION_POISON", "on"},
-    {"TVM_VISION_CACHE_DIR", "/cache"},           {"TVM_VISION_DUMP_SHADERS", "/shaders"},
-    {"TVM_VISION_VULKAN_BACKEND", "tvm"},         {"TVM_USE_RUNTIME_LIB", "1"},
+    {"TVM_VISION_VULKAN_DEVICE", "1,radv"},
+    {"TVM_VISION_VULKAN_LOADER", "/opt/libvulkan.so"},
+    {"TVM_VISION_VULKAN_VALIDATION", "on"},
+    {"TVM_VISION_VULKAN_MEMORY", "separate"},
+    {"TVM_VISION_VULKAN_INPUT", "staged"},
+    {"TVM_VISION_VULKAN_POLL_US", "2500"},
+    {"TVM_VISION_VULKAN_COMPILE_THREADS", "999"},
+    {"TVM_VISION_POISON", "on"},
+    {"TVM_VISION_DENORMALS", "keep"},
+    {"TVM_VISION_CACHE_DIR", "/cache"},
+    {"TVM_VISION_DUMP_SHADERS", "/shaders"},
+    {"TVM_VISION_VULKAN_BACKEND", "tvm"},
+    {"TVM_USE_RUNTIME_LIB", "1"},
 };
 
 TEST(EveryVariableSetsItsOwnOptionAlone) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "cpu_denormals.h"
 #include "cpu_threads.h"
 #include "graph_runner.h"
 #include "vulkan/csrc/error.h"
@@ -89,7 +90,10 @@ class CpuRunner : public GraphRunner {
  public:
   CpuRunner(const GraphSpec& graph, const ffi::Module& library,
             const vulkan::DeviceOptions& options)
-      : graph_(graph), functions_(BindFunctions(graph, library)), poison_(options.poison) {
+      : graph_(graph),
+        functions_(BindFunctions(graph, library)),
+        poison_(options.poison),
+        keep_denormals_(options.keep_denormals) {
     std::vector<bool> of_slot(graph_.storages.size(), false);
     for (uint32_t id : graph_.inputs) of_slot[graph_.tensors[id].storage] = true;
     for (uint32_t id : graph_.outputs) of_slot[graph_.tensors[id].storage] = true;
@@ -135,7 +139,7 @@ class CpuRunner : public GraphRunner {
   void* InputMemory(size_t slot, size_t i) final { return tensors_[slot][graph_.inputs[i]].data; }
 
   void Submit(size_t slot) final {
-    UseAllCores();
+    Begin();
     for (size_t k = 0; k < graph_.kernels.size(); ++k) Call(slot, k);
   }
 
@@ -160,7 +164,7 @@ class CpuRunner : public GraphRunner {
   }
 
   FrameTrace Trace(size_t slot) final {
-    UseAllCores();
+    Begin();
     auto now = [] { return Nanoseconds(Clock::now().time_since_epoch()); };
     FrameTrace trace;
     trace.submit = now();
@@ -177,6 +181,11 @@ class CpuRunner : public GraphRunner {
   uint64_t MemoryBytes() const final { return bytes_; }
 
  private:
+  void Begin() {
+    UseAllCores();
+    DenormalsAsZeros::OfSharers(keep_denormals_);
+  }
+
   void Call(size_t slot, size_t k) {
     for (uint32_t id : poison_ ? graph_.kernels[k].outputs() : std::vector<uint32_t>()) {
       std::memset(tensors_[slot][id].data, kPoison, graph_.tensors[id].bytes);
@@ -184,6 +193,7 @@ class CpuRunner : public GraphRunner {
     std::vector<ffi::AnyView> args;
     for (uint32_t id : graph_.kernels[k].args) args.emplace_back(&tensors_[slot][id]);
     ffi::Any ignored;
+    DenormalsAsZeros while_it_runs(keep_denormals_);
     functions_[k].CallPacked(args.data(), static_cast<int32_t>(args.size()), &ignored);
   }
 
@@ -193,6 +203,7 @@ class CpuRunner : public GraphRunner {
   std::vector<DLTensor> tensors_[kSlots];
   uint64_t bytes_ = 0;
   bool poison_;
+  bool keep_denormals_;
 };
 
 }  // namespace

@@ -119,6 +119,12 @@ const std::vector<DeviceOption>& DeviceOptionTable() {
        "all tests run with it",
        [](const Text& text, Options* o) { return Switch(text, &o->poison); },
        [](const Options& o) { return Word(o.poison); }},
+      {"TVM_VISION_DENORMALS", "zero or keep", "zero", kLoading,
+       "zero: on x86 numbers below 2^-126 count as zeros in kernels on the processor, which takes "
+       "a "
+       "hundred times as long for each otherwise; keep: they are computed with",
+       [](const Text& text, Options* o) { return OneOf(text, "zero", "keep", &o->keep_denormals); },
+       [](const Options& o) { return Text(o.keep_denormals ? "keep" : "zero"); }},
       {"TVM_VISION_CACHE_DIR", "a folder, or empty for no cache",
        "`$XDG_CACHE_HOME/tvm_vision`, then `~/.cache/tvm_vision`", "opening, compiling",
        "folder of what was compiled, which bounds itself: packages, kernels and shaders by what "

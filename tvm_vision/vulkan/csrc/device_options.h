@@ -43,6 +43,8 @@ struct DeviceOptions {
   int64_t compile_threads = 1;
   /*! \brief Whether each kernel's results are overwritten before it runs. */
   bool poison = false;
+  /*! \brief Whether kernels on the processor compute with denormal numbers. */
+  bool keep_denormals = false;
   /*! \brief Folder of compiled pipelines and shaders; empty where nothing is cached. */
   std::string cache_folder;
   /*! \brief Folder that the code generator writes each kernel to; empty for none. */
