@@ -26,7 +26,7 @@ QUICK = (
     "winograd's image, m = 4", "winograd's output, m = 4", "attention", "plain attention",
     "matmul on matrices",
     "conv2d by windows on matrices", "max, on a processor", "matmul, on a processor",
-    "relu, on a processor", "conv2d, on a processor",
+    "relu, on a processor", "conv2d, on a processor", "product that stores rows, on a processor",
     "max_pool2d, on a processor", "gather, on a processor", "mirrored edges, on a processor",
     "axes in another order, on a processor", "max_pool2d in the network's order, on a processor",
     "winograd's image, m = 4, on a processor", "winograd's output, m = 4, on a processor",

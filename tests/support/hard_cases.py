@@ -405,6 +405,12 @@ CASES: dict[str, Case] = {
         (_BLOCKS, (3, 2, 3, 3, B, B)),
         lambda x, w: np.einsum("nihwcyx,oiyxcb->nohwb", _blocked_windows(x, 0.0), w), 18 * B,
     ),
+    "product that stores rows, on a processor": _processor_case(
+        lambda x, w: nchwc.product(x, w, 2 * B, (3, 7)),
+        ((1, 1, 1, 21, 2 * B), (3, 1, 1, 1, 2 * B, B)),
+        lambda x, w: np.einsum("rk,okl->rol", x[0, 0, 0], w[:, 0, 0, 0]).reshape(3, 7, 3 * B),
+        2 * B,
+    ),
     "max_pool2d in the network's order, on a processor": _case(
         "cpu_pool", lambda x: OP.nn.max_pool2d(x, (3, 3), padding=(1, 1)), (IMAGE,), _largest,
         passing_nan=(_largest_number,), dtypes=("float32",),

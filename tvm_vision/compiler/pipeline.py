@@ -482,7 +482,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("fold_transposes", RELAX, _fold_transposes, 1),
     Phase("common_shapes", RELAX, _relax_on(in_common_shapes), 3,
           lambda n: n.on_gpu and n.options.whole_rows),
-    Phase("sink_reshapes", RELAX, _sink_reshapes, 3, lambda n: n.on_gpu),
+    Phase("sink_reshapes", RELAX, _sink_reshapes, 3),
     Phase("fold_moves", RELAX, _relax(fold_moves), 1),
     # Calls of TensorIR functions.
     Phase("exact_quotients", RELAX, _relax_on(exact_quotients)),

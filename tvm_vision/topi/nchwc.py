@@ -21,6 +21,7 @@ Array = np.ndarray
 CONVOLUTION = "tvm_vision.convolution"
 DEPTHWISE = "tvm_vision.depthwise"
 MAX_POOL = "tvm_vision.max_pool"
+PRODUCT = "tvm_vision.product"
 GATHER = "tvm_vision.gather"
 
 
@@ -125,6 +126,28 @@ def convolution(
         name="convolved",
         attrs={CONVOLUTION: [*window.to_list(), depth, groups]},
     )
+
+
+def product(x: Any, weights: Any, depth: int, outer: Sequence[int]) -> Any:
+    """Rows times weights, for each row its results beside each other.
+
+    x: (1, 1, 1, rows, depth). weights: see ``pack_weights``, of one block of ``depth`` channels.
+    outer: the axes of the rows, which come before that of the results.
+    """
+    blocks, block = _sizes(weights)[0], _sizes(weights)[-1]
+    zero = tirx.const(0, "int32")
+    (k,) = _reduced(depth)
+
+    def compute(*place: Any) -> Any:
+        *along, lane = place
+        row = zero
+        for size, index in zip(outer, along, strict=True):
+            row = row * size + index
+        weight = weights(lane // block, 0, 0, 0, k, lane % block)
+        return te.sum(x(0, 0, 0, row, k) * weight, axis=[k])
+
+    shape = (*outer, blocks * block)
+    return te.compute(shape, compute, name="multiplied", attrs={PRODUCT: [depth]})
 
 
 def interleave(x: Any, strides: Sequence[int], before: Sequence[int], shape: Sequence[int]) -> Any:

@@ -234,6 +234,23 @@ def test_products_with_weights(rows, out, is_blocked, precision):
     assert any("dense_c" in kernel for kernel in kernels) == is_blocked
 
 
+@pytest.mark.parametrize("rows", [(197,), (2, 13), (2, 3, 7)])
+@pytest.mark.parametrize("out", [16, 48])
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_follows_a_product_is_computed_in_its_kernel(rows, out, target):
+    """A bias, GELU, and a residual behind a reshape, for one block of columns and for several; no
+    kernel turns blocks into rows."""
+    shape = (1, *rows, out)
+
+    def build(builder, x, residual):
+        y = builder.emit(OP.matmul(x, constant(1, 37, out)[0]))
+        y = builder.emit(OP.nn.gelu(builder.emit(OP.add(y, constant(2, out)[0]))))
+        return builder.emit(OP.add(builder.emit(OP.reshape(y, shape)), residual))
+
+    (kernel,) = assert_same(build, (*rows, 37), shape, target=target)
+    assert "dense_c" in kernel and "transpose" not in kernel
+
+
 @pytest.mark.parametrize(
     ("kernel", "strides", "padding", "more", "channels"),
     [

@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
+from .kernel_calls import OUT_FUSABLE, is_kernel_call, patterns_of
 from .operators import operator_of
 from .rewriting import constant_of, resolve, rewritten, value_of
 
-_OF_ONE = {f"relax.{name}" for name in ("nn.relu", "nn.silu", "sigmoid", "tanh", "erf", "exp")}
+_OF_ONE = {
+    f"relax.{name}" for name in ("nn.relu", "nn.silu", "nn.gelu", "sigmoid", "tanh", "erf", "exp")
+}
 _OF_TWO = {
     f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 }
@@ -33,6 +36,9 @@ def sink_reshapes(mod: tvm.IRModule) -> tvm.IRModule:
 class _Rewriter(relax.PyExprMutator):
     def __init__(self, mod: tvm.IRModule) -> None:
         super().__init__(mod)
+        self._patterns = patterns_of(
+            {gv: f for gv, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+        )
         # Variables that a product made, with nothing after but operators of single elements, and
         # which of them came how late.
         self._of_sum: dict[Any, int] = {}
@@ -46,12 +52,16 @@ class _Rewriter(relax.PyExprMutator):
         """Whether what a variable is bound to comes of a product; its operands are known."""
         found = value_of(var, self.lookup_binding)
         name = operator_of(found)
-        if name in _SUMS or (
+        if name in _SUMS or self._is_written_sum(found) or (
             name in _OF_ONE | _OF_TWO
             and any(resolve(a, self.lookup_binding) in self._of_sum for a in found.args
                     if _shape(a) == _shape(found))
         ):  # fmt: skip
             self._of_sum.setdefault(var, len(self._of_sum))
+
+    def _is_written_sum(self, expr: Any) -> bool:
+        """Whether it is a product, or a convolution, that is a function already."""
+        return is_kernel_call(expr) and self._patterns.get(expr.args[0]) == OUT_FUSABLE
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)

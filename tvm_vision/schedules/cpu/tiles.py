@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...topi.nchwc import CONVOLUTION, DEPTHWISE, MAX_POOL, SlidingWindow
+from ...topi.nchwc import CONVOLUTION, DEPTHWISE, MAX_POOL, PRODUCT, SlidingWindow
 from . import loops as make
 from .loops import NotWritten, Stage
 from .processor import Processor
@@ -61,7 +61,8 @@ class ImageWindow:
 
     ``depth`` channels are summed for each output (0: each channel by itself); ``data`` and
     ``weights`` are buffers, ``plain`` is true where the data has its channels one by one. ``flat``:
-    rows are joined to one long row, which windows of one pixel allow.
+    rows are joined to one long row, which windows of one pixel allow. ``outer``: axes that the
+    pixels of that row are of, where the blocks of each lie beside each other; else none.
     """
 
     window: SlidingWindow
@@ -78,20 +79,29 @@ class ImageWindow:
     weights: Any
     plain: bool
     flat: bool
+    outer: tuple[int, ...] = ()
 
 
 def layer_of(stages: Sequence[Stage]) -> ImageWindow:
     first = stages[0]
     notes = first.block.annotations
-    kind = next((key for key in (CONVOLUTION, DEPTHWISE, MAX_POOL) if key in notes), None)
+    kinds = (CONVOLUTION, DEPTHWISE, MAX_POOL, PRODUCT)
+    kind = next((key for key in kinds if key in notes), None)
     if kind is None:
         raise NotWritten("a window in blocks is needed")
     numbers = [int(number) for number in notes[kind]]
-    images, blocks, height, width, lanes = first.shape
     loads = [x for x in make.loads_in(first.value) if not x.source.same_as(first.buffer)]
     if len(loads) != (1 if kind == MAX_POOL else 2):
         raise NotWritten("a window reads its image and its weights")
     data, weights = loads[0].source, loads[-1].source if kind != MAX_POOL else None
+    if kind == PRODUCT:
+        (depth,), lanes, (*outer, together) = numbers, int(weights.ty.shape[-1]), first.shape
+        rows, window = math.prod(outer), SlidingWindow((1, 1), (1, 1), 0, 0, (1, 1))
+        return ImageWindow(
+            window, 1, together // lanes, 1, rows, 1, rows, lanes, depth, 1, data, weights, False,
+            True, tuple(outer),
+        )  # fmt: skip
+    images, blocks, height, width, lanes = first.shape
     plain = len(data.ty.shape) == 4
     depth, groups = numbers[8:] if kind == CONVOLUTION else (0, 1)
     in_height, in_width = (int(size) for size in list(data.ty.shape)[2:4])
@@ -103,6 +113,8 @@ def layer_of(stages: Sequence[Stage]) -> ImageWindow:
 
 def flattened(layer: ImageWindow, stages: Sequence[Stage]) -> ImageWindow:
     """The same with rows joined, where each output is of the pixel at its own place."""
+    if layer.flat:
+        return layer
     window = layer.window
     one = (window.kernel, window.strides, window.top, window.left) == ((1, 1), (1, 1), 0, 0)
     if not one or (layer.height, layer.width) != (layer.in_height, layer.in_width):

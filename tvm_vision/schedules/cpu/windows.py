@@ -159,9 +159,11 @@ class _Writer:
             statements += self._registers.results(buffer, partial(self._point, spot, i))
         return make.sequence(statements)
 
-    @staticmethod
-    def _point(spot: _Spot, i: int, j: Any, lane: Any) -> tuple[Any, ...]:
+    def _point(self, spot: _Spot, i: int, j: Any, lane: Any) -> tuple[Any, ...]:
         """Where a lane of a tile's pixel and block lies in the results."""
+        if outer := self._layer.outer:
+            within = (spot.first + i) * self._layer.lanes + lane
+            return *make.place(spot.start + j, outer), within
         return spot.image, spot.first + i, spot.row, spot.start + j, lane
 
     def _window(self, sums: list[Any], spot: _Spot) -> Any:

@@ -247,16 +247,19 @@ def product(blocks: NchwcRewriter, call: Any) -> Any:
     lies = (rows, depth, 1, 1) if few else (1, 1, 1, rows, depth)
     image = blocks.builder_.emit(OP.reshape(blocks.plain(call.args[0]), lies))
     packed = blocked.pack_weights(weights.T[:, :, None, None], blocks.block, depth)
-    window = SlidingWindow((1, 1), (1, 1), 0, 0, (1, 1))
-    size = (depth, 1, 1 if few else rows)
-    called = _convolved(blocks, image, packed, window, size, name="dense")
-    if not few:
-        called = blocks.emit(OP.permute_dims(called, (0, 2, 3, 1, 4)))
     lanes = blocked.blocks_of(out, blocks.block) * blocks.block
-    flat = OP.reshape(called, (rows, lanes))
-    if lanes != out:
-        flat = OP.strided_slice(blocks.emit(flat), [1], [0], [out])
-    return flat if len(outer) == 1 else OP.reshape(blocks.emit(flat), result)
+    if few:
+        window = SlidingWindow((1, 1), (1, 1), 0, 0, (1, 1))
+        called = _convolved(blocks, image, packed, window, (depth, 1, 1), name="dense")
+        called = OP.reshape(called, (rows, lanes))
+    else:
+        called = blocks.compute(
+            lambda x, w: blocked.product(x, w, depth, outer),
+            [image, relax.const(packed)], "dense", OUT_FUSABLE,
+        )  # fmt: skip
+    if lanes == out:
+        return called
+    return OP.strided_slice(blocks.emit(called), [len(outer)], [0], [out])
 
 
 def of_images(blocks: NchwcRewriter, call: Any) -> Any:
