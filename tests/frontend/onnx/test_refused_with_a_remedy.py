@@ -245,6 +245,21 @@ CONTRADICTIONS: dict[str, tuple[Any, Any, dict[str, np.ndarray], str]] = {
         _node("ScatterElements", "x a b"), (4, 8), {"a": _places(4, 8, of=9), "b": _ones(4, 8)},
         "indices from 9 to 9 of 4",
     ),
+    "means of rows": (_node("GlobalAveragePool", "x"), (2, 4), {}, "an Unsqueeze"),
+    "the largest of rows": (_node("GlobalMaxPool", "x"), (2, 4), {}, "an Unsqueeze"),
+    "norms of rows": (_node("GlobalLpPool", "x"), (2, 4), {}, "an Unsqueeze"),
+    "standardized numbers": (
+        _node("InstanceNormalization", "x a b"), (2, 4), {"a": _ones(4), "b": _ones(4)},
+        "an Unsqueeze",
+    ),
+    "one zero point for many scales": (
+        _node("QuantizeLinear", "x a b"), (2, 4), {"a": _ones(4), "b": np.zeros(1, np.uint8)},
+        r"scales of \(4,\) and zero points of \(1,\)",
+    ),
+    "many zero points for one scale": (
+        _node("QuantizeLinear", "x a b"), (2, 4), {"a": _ones(), "b": np.zeros(4, np.uint8)},
+        r"scales of \(\) and zero points of \(4,\)",
+    ),
     "an axis of no input": (_node("Einsum", "x", equation="ij->ik"), (2, 5), {}, "no input has k"),
     "an axis of the result twice": (
         _node("Einsum", "x", equation="ij->ii"), (2, 5), {}, "i more than once",
@@ -271,13 +286,50 @@ def test_inputs_that_contradict_each_other_are_refused(name: str) -> None:
     assert "\n" not in line
 
 
-FITTING = {
+# What onnxruntime runs, to numbers of another version or of nobody: attributes, and what is said.
+UNCERTAIN: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "padding of a stride": ("ConvTranspose", {"output_padding": [1, 0]}, "put a Pad behind it"),
+    "padding of less than windows": (
+        "ConvTranspose", {"output_padding": [0, 2], "strides": [2, 2], "dilations": [3, 3]},
+        r"an output_padding of \(0, 2\) and strides of \(2, 2\)",
+    ),
+    **{
+        f"pads of less than nothing around {operator}": (
+            operator, {"pads": [0, -1, 0, 1]}, "numbers of at least 0",
+        )
+        for operator in ("ConvTranspose", "MaxPool", "AveragePool", "LpPool")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNCERTAIN)
+def test_attributes_that_engines_do_not_agree_on_are_refused(name: str) -> None:
+    operator, attributes, said = UNCERTAIN[name]
+    inputs = "x" if operator.endswith("Pool") else "x a"
+    node = _node(operator, inputs, kernel_shape=[3, 3], **attributes)
+    weights = [("a", _ones(4, 2, 3, 3))]
+    with pytest.raises(NodesRefused, match=f"{said}.*$"):
+        import_onnx(make_model([node], [("x", (1, 4, 8, 8))], [("y", None)], weights))
+
+
+FITTING: dict[str, tuple[Any, Any, dict[str, np.ndarray]]] = {
     "a slope for each channel": (_node("PRelu", "x a"), (1, 4, 8, 8), {"a": _ones(4, 1, 1)}),
     "one slope": (_node("PRelu", "x a"), (1, 4, 8, 8), {"a": _ones(1)}),
     "a bound in a list": (_node("Clip", "x a"), (1, 3), {"a": _ones(1)}),
     "indices from the end": (_node("GatherND", "x a"), (1, 4), {"a": np.array([[0, -4]])}),
     "fewer indices than rows": (
         _node("GatherElements", "x a", axis=1), (3, 4), {"a": _places(2, 9, of=-4)},
+    ),
+    "as much padding as a stride leaves out": (
+        _node("ConvTranspose", "x a", strides=[2, 3], output_padding=[1, 2]), (1, 4, 8, 8),
+        {"a": _ones(4, 3, 3, 3)},
+    ),
+    "one zero point in a list": (
+        [
+            helper.make_node("QuantizeLinear", ["x", "a", "b"], ["q"]),
+            _node("DequantizeLinear", "q a b"),
+        ],
+        (2, 4), {"a": _ones(), "b": np.zeros(1, np.uint8)},
     ),
     "pads of one less": (
         _node("MaxPool", "x", kernel_shape=[2, 2], pads=[1, 1, 1, 1]), (1, 4, 8, 8), {},
@@ -287,7 +339,8 @@ FITTING = {
 
 @pytest.mark.parametrize("name", FITTING)
 def test_inputs_that_fit_by_little_are_taken(name: str) -> None:
-    node, shape, weights = FITTING[name]
-    model = make_model([node], [("x", shape)], [("y", None)], list(weights.items()), opset=17)
+    nodes, shape, weights = FITTING[name]
+    nodes = nodes if isinstance(nodes, list) else [nodes]
+    model = make_model(nodes, [("x", shape)], [("y", None)], list(weights.items()), opset=17)
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     assert_equals_onnxruntime(model, x)

@@ -14,6 +14,7 @@ from .branches import inline_known
 from .empty import known_of_nothing
 from .graph import GraphEditor, Unsupported, attribute, constant_value, infer_values, reads
 from .known_sizes import NOT_OF_SIZES
+from .slices import put_starts_plainly
 from .tools import SMALL, ToolError, run
 
 # Larger results are weights rather than shapes; they stay computations.
@@ -63,10 +64,12 @@ def _folded(model: onnx.ModelProto, *, sizes: bool) -> onnx.ModelProto:
         computed = infer_values(model)
         graph = GraphEditor(model)
         graph.computed = computed
+        moved = False
         for node in model.graph.node:
             _name_type(node, graph)
+            moved |= put_starts_plainly(node, graph)
         kept = [n for n in model.graph.node if stays(n) or not fold(n, graph, sizes=sizes)]
-        if len(kept) == len(model.graph.node):
+        if len(kept) == len(model.graph.node) and not moved:
             inlined = inline_known(model)
             if inlined is model:
                 break

@@ -3,6 +3,7 @@ something of it, as of the nearest place within a tensor where an index is beyon
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -69,6 +70,38 @@ def _convolution(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
         )
 
 
+def _transposed(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
+    """Also where a padding of a stride or more is for windows as wide as that: of those newer
+    versions of onnxruntime refuse what older ones have other numbers for."""
+    _convolution(inputs, attributes)
+    more = tuple(attributes.get("output_padding") or ())
+    strides = tuple(attributes.get("strides") or (1,) * len(more))
+    if any(padding >= stride for padding, stride in zip(more, strides, strict=False)):
+        raise Unsupported(
+            f"an output_padding of {more} and strides of {strides}",
+            "leave output_padding out and put a Pad behind it",
+        )
+
+
+def _of_images(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
+    shape = _shape(inputs[0])
+    if shape is not None and len(shape) < 3:
+        raise Unsupported(
+            f"a tensor of {shape}", "give it an axis of size 1 behind the others, by an Unsqueeze"
+        )
+
+
+def _steps(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
+    if len(inputs) < 3:
+        return
+    scale, zero = map(_shape, inputs[1:3])
+    if scale is None or zero is None or scale == zero or math.prod(scale) == math.prod(zero) == 1:
+        return
+    raise Unsupported(
+        f"scales of {scale} and zero points of {zero}", "give as many of both, in one shape"
+    )
+
+
 def _product(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
     added = _shape(inputs[2]) if len(inputs) > 2 else None
     if added is not None and len(added) > 2:
@@ -105,12 +138,18 @@ def _of_points(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
 _RULES = {
     "Clip": _clip,
     "Conv": _convolution,
-    "ConvTranspose": _convolution,
+    "ConvTranspose": _transposed,
     "CumSum": _cumulative_sum,
+    "DequantizeLinear": _steps,
     "GatherElements": _along_axis,
     "GatherND": _of_points,
     "Gemm": _product,
+    "GlobalAveragePool": _of_images,
+    "GlobalLpPool": _of_images,
+    "GlobalMaxPool": _of_images,
+    "InstanceNormalization": _of_images,
     "PRelu": _prelu,
+    "QuantizeLinear": _steps,
     "RoiAlign": _boxes,
     "ScatterElements": _along_axis,
     "ScatterND": _of_points,

@@ -57,6 +57,7 @@ from .order import put_in_order
 from .parts import ENGINE, behind, has_work, opened, with_possible_cuts
 from .rewrites import expand_functions, rewrite
 from .simplify import simplified
+from .slices import put_ends_plainly
 from .sparse import write_out_sparse
 from .tools import ToolError, light_step, without_large_values
 
@@ -224,7 +225,8 @@ def _put_plainly(proto: onnx.ModelProto) -> None:
     by its other name, lists of nothing as attributes, which stand for attributes left out, flags
     that are neither 0 nor 1, which mean 0, and weights that are listed as inputs, as they had to be
     in old versions of the format; an output that is listed twice, as JAX's exporter lists a state
-    that is the result, too; and the opset of what other domains' operators become."""
+    that is the result, too; the end of what goes backwards to it; and the opset of what other
+    domains' operators become."""
     put_domains_plainly(proto.opset_import)
     put_domains_plainly(nodes_in(proto.graph))
     for node in nodes_in(proto.graph):
@@ -233,6 +235,7 @@ def _put_plainly(proto: onnx.ModelProto) -> None:
         for entry in node.attribute:
             if entry.name in FLAGS:
                 entry.i = int(entry.i == 1)
+    put_ends_plainly(proto.graph)
     domains = {entry.domain for entry in proto.opset_import}
     if "" not in domains and proto.graph.node:
         if all(node.domain in domains for node in nodes_in(proto.graph)):

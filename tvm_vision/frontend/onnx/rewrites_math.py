@@ -21,6 +21,7 @@ from .graph import (
     constant_value,
 )
 from .rewrites_types import half_in_single, in_float
+from .slices import put_starts_plainly
 
 Nodes = Sequence[onnx.NodeProto] | None
 
@@ -127,10 +128,13 @@ def axes_as_list(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def slice_of_inputs(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """Slice with its places as inputs; before opset 10 they are attributes, which TVM ignores."""
+    """Slice with its places as inputs, which are attributes before opset 10, that TVM ignores; and
+    where it goes backwards, with the places that onnxruntime starts at."""
     starts = attribute(node, "starts")
     if starts is None:
-        return None
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        return [copy] if put_starts_plainly(copy, graph) else None
     places = [starts, attribute(node, "ends"), attribute(node, "axes", range(len(starts)))]
     steps = NodeBuilder(graph, node)
     return steps.finish(steps("Slice", node.input[0], *(np.array(p, np.int64) for p in places)))

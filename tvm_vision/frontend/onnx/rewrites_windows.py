@@ -32,13 +32,18 @@ STEPS = ("strides", "dilations")
 
 
 def check_window(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """None. Raises Unsupported for a window whose places lie in the wrong direction, and for a
-    pool's that may lie in its pads alone."""
+    """None. Raises Unsupported for a window whose places lie in the wrong direction, for pads of
+    less than nothing, and for a pool's that may lie in its pads alone."""
     for name in ("strides", "dilations", "kernel_shape"):
         given = attribute(node, name, [1])
         if min(given) < 1:
             raise Unsupported(f"{name} of {list(given)}", "use numbers of at least 1")
     pads, kernel = attribute(node, "pads", []), attribute(node, "kernel_shape", [])
+    # Convolutions cut the image by those; engines do not agree on the others.
+    if node.op_type != "Conv" and min(pads, default=0) < 0:
+        raise Unsupported(
+            f"pads of {list(pads)}", "use numbers of at least 0, and a Slice or Pad beside it"
+        )
     if node.op_type.endswith("Pool") and any(
         pad >= size for pad, size in zip(pads, kernel * 2, strict=False)
     ):
