@@ -27,6 +27,8 @@ Nodes = Sequence[onnx.NodeProto] | None
 UNSAID = "unsaid"
 # Since when RoiAlign moves boxes by half a pixel where it does not say otherwise.
 ROI_PLACES_OPSET = 16
+# What an integer is multiplied by that a sum of its parts may lie before.
+BEHIND_ROUNDING = 1 + 2.0**-20
 PLACES = "coordinate_transformation_mode"
 BATCH_NORM_MODE_OPSET = 14  # since when an attribute says that it is training's mode
 
@@ -202,10 +204,14 @@ def _axis_by_axis(
     node: onnx.NodeProto, graph: GraphEditor, plans: list[AxisResize], mode: str
 ) -> Nodes:
     dtype = graph.dtype(node.input[0])
-    if mode != "nearest" and not np.issubdtype(dtype, np.floating):
-        raise Unsupported(f"mode {mode} of {dtype} on these axes", "cast to float first")
     steps = NodeBuilder(graph, node)
     value = node.input[0]
+    # What onnxruntime cuts off from weighted sums, in single precision, of integers.
+    is_cut = mode != "nearest" and not np.issubdtype(dtype, np.floating)
+    if is_cut and (mode != "linear" or any(plan.antialias for plan in plans)):
+        raise Unsupported(f"mode {mode} of {dtype} on these axes", "cast to float first")
+    real = np.dtype(np.float32) if is_cut else dtype
+    value = steps.cast(value, real) if is_cut else value
     last = len(plans) - 1
     for axis, plan in enumerate(plans):
         if plan.unchanged:
@@ -214,7 +220,7 @@ def _axis_by_axis(
             if mode == "nearest":
                 value = steps("Gather", value, nearest_indices(plan), axis=axis)
                 continue
-            matrix = weights(plan, mode).astype(dtype)
+            matrix = weights(plan, mode).astype(real)
         except ValueError as error:
             raise Unsupported(str(error), "use another one") from None
         if axis == last:
@@ -229,8 +235,10 @@ def _axis_by_axis(
             value = steps("Transpose", value, perm=swap)
     beyond = functools.reduce(np.logical_or.outer, map(outside, plans))
     if beyond.any():
-        filling = np.array(attribute(node, "extrapolation_value", 0.0)).astype(dtype)
+        filling = np.array(attribute(node, "extrapolation_value", 0.0)).astype(real)
         value = steps("Where", _smallest(beyond), filling, value)
+    if is_cut:
+        value = steps.cast(steps("Mul", value, np.array(BEHIND_ROUNDING, real)), dtype)
     return steps.finish(value if value != node.input[0] else steps("Identity", value))
 
 
