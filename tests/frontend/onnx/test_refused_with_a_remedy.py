@@ -302,6 +302,28 @@ UNCERTAIN: dict[str, tuple[Any, dict[str, Any], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("sizes", [(1, 3, 1, 5), (1, 3, 4, 1), (1, 1, 2, 1, 3)])
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_grid_between_corners_that_are_one(
+    sizes: tuple[int, ...], aligned: int, fixed: bool
+) -> None:
+    axes = len(sizes) - 2
+    shape = (1, axes, axes + 1)
+    weights = [("a", np.array(sizes)), ("b", _ones(*shape))]
+    made = helper.make_node(
+        "AffineGrid", ["b" if fixed else "x", "a"], ["g"], align_corners=aligned
+    )
+    total = helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0)
+    add = helper.make_node("Add", ["g", "s"], ["y"])
+    model = make_model([made, total, add], [("x", shape)], [("y", None)], weights, opset=20)
+    if aligned:
+        with pytest.raises(NodesRefused, match="AffineGrid .*corner to corner.*: leave align"):
+            import_onnx(model)
+    else:
+        assert_equals_onnxruntime(model, np.ones(shape, np.float32))
+
+
 @pytest.mark.parametrize("name", UNCERTAIN)
 def test_attributes_that_engines_do_not_agree_on_are_refused(name: str) -> None:
     operator, attributes, said = UNCERTAIN[name]

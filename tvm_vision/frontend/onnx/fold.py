@@ -136,6 +136,8 @@ def _computed(node: onnx.NodeProto, graph: GraphEditor, sizes: bool) -> list[np.
         node.domain
         or node.op_type in RANDOM
         or any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
+        # Of one place from corner to corner each engine has another.
+        or (node.op_type == "AffineGrid" and attribute(node, "align_corners", 0))
     ):
         return None
     names = [name for name in node.input if name]

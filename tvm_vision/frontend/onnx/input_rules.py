@@ -126,6 +126,16 @@ def _along_axis(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
         check_places(places, shape[axis])
 
 
+def _grid(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
+    sizes = _constant(inputs[1])
+    if sizes is not None and attributes.get("align_corners", 0) and 1 in sizes[2:]:
+        found = tuple(int(size) for size in sizes[2:])
+        raise Unsupported(
+            f"a grid of {found} from corner to corner, which are one: each engine has another",
+            Remedy("leave align_corners out", OTHER_SIZES),
+        )
+
+
 def _of_points(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
     shape, places = _shape(inputs[0]), _constant(inputs[1])
     if shape is None or places is None or not places.ndim:
@@ -136,6 +146,7 @@ def _of_points(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
 
 
 _RULES = {
+    "AffineGrid": _grid,
     "Clip": _clip,
     "Conv": _convolution,
     "ConvTranspose": _transposed,
