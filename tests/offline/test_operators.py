@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.operators import __main__ as program
-from benchmarks.operators.cases import CASES, Case
+from benchmarks.operators.cases import CASES, Case, product, weights
 from benchmarks.operators.measure import Row
 from support.compiled import MATRIX_GPU
 from support.few_threads import launches_of
@@ -19,6 +19,10 @@ from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.offline import drivers, pipelines
 
+# Bytes of weights that take seconds to draw and as many to compile, as of VGG-16's first product,
+# 411 MB. Its terms are what is long: fewer results stand for it by default.
+MANY_WEIGHTS = 128 << 20
+FEWER_RESULTS = product("product 1x25088 by 512", (1, 25088), weights(25088, 512))
 # A step waits for the one before, and a kernel that all workgroups of a GPU share cannot wait.
 IN_TURN = ("LSTM", "GRU")
 # One row of these is a workgroup's.
@@ -45,16 +49,30 @@ def run(*arguments: object) -> Any:
     return CliRunner().invoke(program.main, [str(argument) for argument in arguments])
 
 
-def test_each_operator_is_a_valid_network_of_its_own_name() -> None:
+def has_many_weights(case: Case) -> bool:
+    return sum(value.nbytes for value in case.constants.values()) > MANY_WEIGHTS
+
+
+def test_each_operator_has_its_own_name() -> None:
     assert len({case.name for case in CASES}) == len(CASES) > 120
-    for case in CASES:
+
+
+@pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_each_operator_is_a_valid_network(many: bool) -> None:
+    for case in (case for case in CASES if has_many_weights(case) is many):
         model = case.model()
         onnx.checker.check_model(model)
         assert {value.name for value in model.graph.input} == set(case.feed())
         assert all(case.sizes(model)[::2])
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if has_many_weights(case) else [])
+        for case in (*CASES, FEWER_RESULTS)
+    ],
+)
 def test_no_operator_leaves_threads_idle(case: Case) -> None:
     module, _ = import_onnx(case.model())
     found = launches_of(module, parse_target(MATRIX_GPU), precision="fp16")
