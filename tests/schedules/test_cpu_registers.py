@@ -17,6 +17,7 @@ from tvm import te
 from tvm.target import Target
 
 from support import window_kernels
+from support.covering import covering
 from tvm_vision.schedules import cpu_schedules
 
 # Lanes of a processor that has not more registers than it needs, and of one that has twice as many.
@@ -86,10 +87,10 @@ def stores_a_product(function: Any, processor: str) -> float:
     return max(found)
 
 
-@pytest.mark.parametrize("processor", PROCESSORS)
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("kernel", [(3, 3), (5, 5), (1, 7)], ids=lambda k: f"{k[0]}x{k[1]}")
-@pytest.mark.parametrize("make", [convolution, depthwise])
+@pytest.mark.parametrize(
+    ("make", "kernel", "stride", "processor"),
+    covering([convolution, depthwise], [(3, 3), (5, 5), (1, 7)], [1, 2], list(PROCESSORS)),
+)
 def test_sums_stay_in_registers(
     make: Any, kernel: tuple[int, int], stride: int, processor: str
 ) -> None:
@@ -97,9 +98,10 @@ def test_sums_stay_in_registers(
     assert stores_a_product(function, processor) <= MOST
 
 
-@pytest.mark.parametrize("processor", PROCESSORS)
-@pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (1, 7)], ids=lambda k: f"{k[0]}x{k[1]}")
-@pytest.mark.parametrize("make", [convolution, depthwise])
+@pytest.mark.parametrize(
+    ("make", "kernel", "processor"),
+    covering([convolution, depthwise], [(1, 1), (3, 3), (1, 7)], list(PROCESSORS)),
+)
 def test_windows_ask_for_no_memory(make: Any, kernel: tuple[int, int], processor: str) -> None:
     lanes = PROCESSORS[processor]
     for size in (7, 56):  # few pixels, and the widest tiles

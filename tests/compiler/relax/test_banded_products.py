@@ -13,6 +13,7 @@ from tvm import relax
 
 from support.compiled import FIXED, kernels_of
 from support.conformance.conformance_worker import executor
+from support.covering import covering
 from support.onnx_models import make_model
 from support.relax_models import module_of, operators_in
 from tvm_vision.compiler.relax.banded_products import NAME, Band, banded_products
@@ -69,10 +70,10 @@ def test_other_matrices_have_none(matrix: np.ndarray) -> None:
     assert operators_in(banded_products(before)) == operators_in(before)
 
 
-@pytest.mark.parametrize("target", ["llvm", "vulkan"])
-@pytest.mark.parametrize("from_right", [True, False], ids=["right", "left"])
-@pytest.mark.parametrize("before", [(), (3,), (2, 3)], ids=str)
-@pytest.mark.parametrize("case", ["band", "one of each"])
+@pytest.mark.parametrize(
+    ("case", "before", "from_right", "target"),
+    covering(["band", "one of each"], [(), (3,), (2, 3)], [True, False], ["llvm", "vulkan"]),
+)
 def test_products_are_those_of_the_matrix(
     case: str, before: tuple[int, ...], from_right: bool, target: str
 ) -> None:

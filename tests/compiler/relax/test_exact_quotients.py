@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from support.conformance.conformance_worker import executor
+from support.covering import covering
 from tvm_vision.frontend.onnx.load import import_onnx
 
 WIDTHS = np.array([3, 7, 41, 47, 55, 61, 80, 107, 160, 333], np.float32)
@@ -40,9 +41,10 @@ def model_of(step: str, divisor: str) -> tuple[object, list[np.ndarray]]:
     return model, list(inputs.values())
 
 
-@pytest.mark.parametrize("target", ["llvm", "vulkan"])
-@pytest.mark.parametrize("divisor", ["number", "constant", "input"])
-@pytest.mark.parametrize("step", ["Cast", "Floor", "Ceil"])
+@pytest.mark.parametrize(
+    ("step", "divisor", "target"),
+    covering(["Cast", "Floor", "Ceil"], ["number", "constant", "input"], ["llvm", "vulkan"]),
+)
 def test_rows_of_a_map_are_whole(step: str, divisor: str, target: str) -> None:
     model, arrays = model_of(step, divisor)
     for options in ({}, {"precision": "fp16"}) if target == "vulkan" else ({},):

@@ -13,6 +13,7 @@ from tvm import relax
 from tvm.target import Target
 
 from support.compiled import executor_of
+from support.covering import covering
 from support.relax_models import module_of
 from tvm_vision.compiler import compile_model, prepare
 
@@ -45,9 +46,9 @@ def test_an_int64_result_is_int64_where_it_is_stored_alone() -> None:
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize("axis", [0, 1, -1, None])
-@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize(
+    ("largest", "axis", "keepdims"), covering([True, False], [0, 1, -1, None], [False, True])
+)
 def test_places_are_those_of_numpy(largest: bool, axis: int | None, keepdims: bool) -> None:
     function = OP.argmax if largest else OP.argmin
     module, signature = module_of(lambda b, x: b.emit(function(x, axis, keepdims)), IMAGE.shape)

@@ -132,9 +132,15 @@ def test_bytes_are_summed_as_those_of_images_are(tmp_path):
     assert sum("int8" in kernel["function"] for kernel in kernels) == 3
 
 
-@pytest.mark.parametrize("build", NETWORKS)
 @pytest.mark.parametrize(
-    ("target", "precision"), [("llvm", "fp32"), ("vulkan", "fp32"), ("vulkan", "fp16")]
+    ("build", "target", "precision"),
+    [
+        # The form is the same for both types: by default each network has one of them on a GPU.
+        pytest.param(*(build, *way), marks=[] if way in quick else [pytest.mark.slow])
+        for place, build in enumerate(NETWORKS)
+        for quick in [(("llvm", "fp32"), ("vulkan", ("fp32", "fp16")[place % 2]))]
+        for way in (("llvm", "fp32"), ("vulkan", "fp32"), ("vulkan", "fp16"))
+    ],
 )
 def test_compiled(build, target, precision, tmp_path):
     import tvm_vision

@@ -8,6 +8,7 @@ import tvm
 from tvm import relax
 
 from support.compiled import executor_of
+from support.covering import covering
 from support.relax_models import module_of, operators_in
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax import scans
@@ -35,14 +36,16 @@ def wanted(x, kind, axis, dtype, exclusive):
     return np.concatenate([first, np.delete(up_to, -1, axis)], axis)
 
 
-@pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("kind", ["cumsum", "cumprod"])
 @pytest.mark.parametrize(
-    ("shape", "axis"),
-    [((1,), 0), ((7,), 0), ((3, 255), 1), ((2, 256), -1), ((2, 257), 1), ((1000, 2), 0),
-     ((2, 300, 3), 1), ((1, 5000), 1)],
+    ("row", "kind", "exclusive"),
+    covering(
+        [((1,), 0), ((7,), 0), ((3, 255), 1), ((2, 256), -1), ((2, 257), 1), ((1000, 2), 0),
+         ((2, 300, 3), 1), ((1, 5000), 1)],
+        ["cumsum", "cumprod"], [False, True],
+    ),
 )  # fmt: skip
-def test_scans_are_those_of_numpy(shape, axis, kind, exclusive):
+def test_scans_are_those_of_numpy(row, kind, exclusive):
+    shape, axis = row
     x = np.random.default_rng(1).integers(-2, 3, shape).astype("int32")
     x = x if kind == "cumsum" else np.where(x == 0, 1, np.sign(x))
     build = scanned(kind, axis, "int32", exclusive)
@@ -50,14 +53,16 @@ def test_scans_are_those_of_numpy(shape, axis, kind, exclusive):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("kind", ["cumsum", "cumprod"])
 @pytest.mark.parametrize(
-    ("shape", "axis"),
-    [((7,), 0), ((300, 2), 0), ((1, 5), 0), ((300, 5), 0), ((2, 300, 70), 1), ((2, 3, 4, 33), -3),
-     ((200, 130), 0), ((3, 255), 1)],
+    ("column", "kind", "exclusive"),
+    covering(
+        [((7,), 0), ((300, 2), 0), ((1, 5), 0), ((300, 5), 0), ((2, 300, 70), 1),
+         ((2, 3, 4, 33), -3), ((200, 130), 0), ((3, 255), 1)],
+        ["cumsum", "cumprod"], [False, True],
+    ),
 )  # fmt: skip
-def test_scans_down_columns_are_those_of_numpy(shape, axis, kind, exclusive):
+def test_scans_down_columns_are_those_of_numpy(column, kind, exclusive):
+    shape, axis = column
     x = np.random.default_rng(1).integers(-2, 3, shape).astype("int32")
     x = x if kind == "cumsum" else np.where(x == 0, 1, np.sign(x)).astype("int32")
     build = scanned(kind, axis, "int32", exclusive)

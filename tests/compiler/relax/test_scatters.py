@@ -12,6 +12,7 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 
 from support.compiled import executor_of
+from support.covering import covering
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax import scatters
 from tvm_vision.evaluate import Reference
@@ -119,10 +120,10 @@ def test_any_scatter(seed: int, target: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=f"{number}")
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("fixed", [True, False])
-@pytest.mark.parametrize("reduction", ["none", "mul"])
+@pytest.mark.parametrize(
+    ("reduction", "fixed", "axis", "target"),
+    covering(["none", "mul"], [True, False], [0, 1, 2], TARGETS),
+)
 def test_elements_of_a_part_of_the_rows(
     reduction: str, fixed: bool, axis: int, target: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

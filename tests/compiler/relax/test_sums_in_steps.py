@@ -9,6 +9,7 @@ import pytest
 from tvm import relax
 
 from support.compiled import MATRIX_GPU
+from support.covering import covering
 from support.few_threads import LANES, launches_of
 from support.interpreter import run
 from support.relax_models import module_of
@@ -41,10 +42,11 @@ def network(name: str, axes: list[int] | None, keepdims: bool) -> Any:
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize(("shape", "axes"), CASES)
-@pytest.mark.parametrize("name", ["mean", "max", "variance"])
-@pytest.mark.parametrize("keepdims", [False, True])
-def test_results_are_those_of_numpy(shape, axes, name, keepdims) -> None:
+@pytest.mark.parametrize(
+    ("case", "name", "keepdims"), covering(CASES, ["mean", "max", "variance"], [False, True])
+)
+def test_results_are_those_of_numpy(case, name, keepdims) -> None:
+    shape, axes = case
     values = np.random.default_rng(1).uniform(-1, 2, shape).astype("float32")
     module, signature = module_of(network(name, axes, keepdims), shape)
     (found,) = run(compile_model(module, signature, target="vulkan"), [values])
@@ -78,12 +80,14 @@ def along(name: str, axis: int) -> Any:
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize(("shape", "axis"), ROWS)
-@pytest.mark.parametrize("name", ["argmax", "argmin", "softmax", "log_softmax"])
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize(
+    ("row", "name", "precision"),
+    covering(ROWS, ["argmax", "argmin", "softmax", "log_softmax"], ["fp32", "fp16"]),
+)
 def test_places_and_softmax_of_long_rows(
-    shape: tuple[int, ...], axis: int, name: str, precision: str
+    row: tuple[tuple[int, ...], int], name: str, precision: str
 ) -> None:
+    shape, axis = row
     # Of few values many are the largest; the sum of all exponentials is beyond fp16.
     values = np.random.default_rng(2).integers(-3, 4, shape).astype("float32") / 8
     module, signature = module_of(along(name, axis), shape)

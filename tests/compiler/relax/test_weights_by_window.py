@@ -101,15 +101,21 @@ def test_for_whom(device_type: str, lanes: int, option: bool, changed: bool) -> 
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize(
-    ("weights", "options"),
+    ("weights", "options", "precision"),
     [
-        ((8, 16, 3, 3), {"padding": 1}),
-        ((24, 16, 3, 3), {"strides": 2, "padding": [1, 0, 2, 1]}),
-        ((8, 16, 2, 5), {"strides": [2, 1], "dilation": [1, 2], "padding": [0, 3, 1, 2]}),
-        ((8, 16, 3, 3, 3), {"padding": 1}),
-        ((24, 16, 2, 1, 3), {"strides": [1, 2, 1], "padding": [1, 0, 2, 0, 1, 1]}),
+        # The order is the same for both types: of each number of axes one is of fp16 by default.
+        pytest.param(*case, precision, marks=[] if place in quick else [pytest.mark.slow])
+        for precision, quick in (("fp32", range(5)), ("fp16", (1, 4)))
+        for place, case in enumerate(
+            [
+                ((8, 16, 3, 3), {"padding": 1}),
+                ((24, 16, 3, 3), {"strides": 2, "padding": [1, 0, 2, 1]}),
+                ((8, 16, 2, 5), {"strides": [2, 1], "dilation": [1, 2], "padding": [0, 3, 1, 2]}),
+                ((8, 16, 3, 3, 3), {"padding": 1}),
+                ((24, 16, 2, 1, 3), {"strides": [1, 2, 1], "padding": [1, 0, 2, 0, 1, 1]}),
+            ]
+        )
     ],
 )
 def test_results_equal_those_of_the_models_order(

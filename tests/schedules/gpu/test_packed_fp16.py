@@ -15,6 +15,7 @@ from tvm import te, topi
 from tvm.target import Target
 
 from support.compiled import executor_of
+from support.covering import covering
 from support.lowering import HOST
 from support.networks import NETWORKS, reference
 from tvm_vision.compiler import compile_model
@@ -70,12 +71,14 @@ def fp16(device_info: Any) -> None:
         pytest.skip("the device has no float16")
 
 
-@pytest.mark.parametrize("k", [64, 100, 4608])
 @pytest.mark.parametrize(
-    "tile",
-    [GemmTile(16, 64, 16), GemmTile(16, 32, 32, 2, 4), GemmTile(32, 32, 32, 4, 4, slice_k=4)],
+    ("tile", "k", "positive"),
+    covering(
+        [GemmTile(16, 64, 16), GemmTile(16, 32, 32, 2, 4), GemmTile(32, 32, 32, 4, 4, slice_k=4)],
+        [64, 100, 4608],
+        [False, True],
+    ),
 )
-@pytest.mark.parametrize("positive", [False, True])
 def test_errors_are_within_their_bound(tile: GemmTile, k: int, positive: bool) -> None:
     """In the worst case a rounding for each term of a tile; signs that change make it less."""
     random = np.random.default_rng(k)

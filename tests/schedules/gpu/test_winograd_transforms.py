@@ -86,10 +86,18 @@ def matrix(rows: Any) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("device_info")
-@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize(
-    ("m", "size"), [(2, (5, 8)), (2, (6, 7)), (4, (8, 12)), (4, (9, 6)), (4, (1, 3))]
-)
+    ("m", "size", "last"),
+    [
+        # Each size of tile with whole ones and parts of them, in each layout, if not every pair.
+        pytest.param(*(*case, last), marks=[] if last in quick else [pytest.mark.slow])
+        for *case, quick in (
+            (2, (5, 8), (False,)), (2, (6, 7), (True,)), (4, (8, 12), (True,)),
+            (4, (9, 6), (False,)), (4, (1, 3), (False, True)),
+        )
+        for last in (False, True)
+    ],
+)  # fmt: skip
 def test_transforms_equal_numpy(m: int, size: tuple[int, int], last: bool) -> None:
     batch, channels = 2, 5
     tiling = Tiling(m, batch, *size, top=1, left=0, channels_last=last)
