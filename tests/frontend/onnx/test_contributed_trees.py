@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+from support.covering import covering
 from support.onnx_models import of_opset, run_on_cpu, undeclared
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.refusals import NodesRefused
@@ -181,9 +182,10 @@ def test_a_list_of_leaves_that_is_refused_says_what_to_do(mode, changed, message
         compare_refused("TreeEnsemble", attributes | changed)
 
 
-@pytest.mark.parametrize("kind", ["NONE", "LOGISTIC", "SOFTMAX"])
-@pytest.mark.parametrize("labels", [[3, 1, 2], [7, 8, 9, 5]])
-@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pytest.mark.parametrize(
+    ("labels", "kind", "dtype"),
+    covering([[3, 1, 2], [7, 8, 9, 5]], ["NONE", "LOGISTIC", "SOFTMAX"], [np.float32, np.int64]),
+)
 def test_a_classifier(labels, kind, dtype):
     random = np.random.default_rng(5)
     compare("TreeEnsembleClassifier", rows_of(random, dtype), {"label": np.int64, "y": np.float32},
