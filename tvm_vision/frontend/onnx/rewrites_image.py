@@ -27,8 +27,9 @@ Nodes = Sequence[onnx.NodeProto] | None
 UNSAID = "unsaid"
 # Since when RoiAlign moves boxes by half a pixel where it does not say otherwise.
 ROI_PLACES_OPSET = 16
-# What an integer is multiplied by that a sum of its parts may lie before.
-BEHIND_ROUNDING = 1 + 2.0**-20
+# What an integer is multiplied by that a sum of its parts may lie before: four times the rounding
+# of float32, in which the sum is.
+BEHIND_ROUNDING = 1 + 2.0**-21
 PLACES = "coordinate_transformation_mode"
 BATCH_NORM_MODE_OPSET = 14  # since when an attribute says that it is training's mode
 

@@ -95,6 +95,7 @@ def layer_of(stages: Sequence[Stage]) -> ImageWindow:
         raise NotWritten("a window reads its image and its weights")
     data, weights = loads[0].source, loads[-1].source if kind != MAX_POOL else None
     if kind == PRODUCT:
+        assert weights is not None
         (depth,), lanes, (*outer, together) = numbers, int(weights.ty.shape[-1]), first.shape
         rows, window = math.prod(outer), SlidingWindow((1, 1), (1, 1), 0, 0, (1, 1))
         return ImageWindow(
