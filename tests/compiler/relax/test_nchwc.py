@@ -251,6 +251,47 @@ def test_what_follows_a_product_is_computed_in_its_kernel(rows, out, target):
     assert "dense_c" in kernel and "transpose" not in kernel
 
 
+@pytest.mark.parametrize("channels", [32, 20])
+@pytest.mark.parametrize("joined", [True, False], ids=["pixels side by side", "an image"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_of_pixels_become_blocks_and_rows_again(channels, joined, target):
+    """As transformers have convolutions between products: where blocks are whole, by one kernel
+    that moves vectors each way."""
+    n, h, w = 2, 6, 7
+    rows = (n, h * w, channels) if joined else (n, h, w, channels)
+
+    def build(builder, x):
+        y = builder.emit(OP.exp(x))
+        axes = [0, 2, 1] if joined else [0, 3, 1, 2]
+        y = builder.emit(OP.permute_dims(y, axes))
+        y = builder.emit(OP.reshape(y, (n, channels, h, w))) if joined else y
+        y = conv(builder, y, channels, channels, 3, groups=channels, padding=1)
+        y = builder.emit(OP.reshape(y, (n, channels, h * w))) if joined else y
+        back = builder.emit(OP.permute_dims(y, axes if joined else [0, 2, 3, 1]))
+        return builder.emit(OP.tanh(back))
+
+    kernels = assert_same(build, rows, target=target)
+    if channels == 32:
+        assert not any("pack_c" in kernel for kernel in kernels)
+        assert len(kernels) == 3
+
+
+def test_what_is_turned_otherwise_is_packed():
+    """Other axes, and rows of another image's width."""
+
+    def build(builder, x):
+        y = builder.emit(OP.permute_dims(x, [0, 1, 2]))
+        first = conv(builder, builder.emit(OP.reshape(y, (1, 32, 6, 8))), 32, 32)
+        y = builder.emit(OP.permute_dims(builder.emit(OP.reshape(first, (1, 32, 48))), [0, 2, 1]))
+        other = builder.emit(
+            OP.reshape(builder.emit(OP.permute_dims(y, [0, 2, 1])), (1, 16, 12, 8))
+        )
+        y = conv(builder, other, 16, 16)
+        return builder.emit(OP.permute_dims(y, [0, 3, 2, 1]))
+
+    assert_same(build, (1, 32, 48))
+
+
 @pytest.mark.parametrize(
     ("kernel", "strides", "padding", "more", "channels"),
     [

@@ -87,13 +87,43 @@ class NchwcRewriter(PyExprMutator):
             return None
         if self.constant(expr) is not None:
             return None
-        whole = self.shared(
-            ("packed", expr),
-            lambda: self.compute(
+        return NchwcTensor(self.shared(("packed", expr), lambda: self._packed(expr, shape)), shape)
+
+    def _packed(self, expr: Any, shape: tuple[int, ...]) -> Any:
+        """A tensor in the model's order, in blocks. Those of rows lie side by side in each."""
+        n, channels, h, w = shape
+        rows = None if channels % self.block else self._rows_of(expr, shape)
+        if rows is None:
+            return self.compute(
                 lambda x: blocked.pack(x, self.block), [self.visit_expr(expr)], "pack", INJECTIVE
-            ),
-        )
-        return NchwcTensor(whole, shape)
+            )
+        parts = (n, h, w, channels // self.block, self.block)
+        view = self.builder_.emit(relax.op.reshape(self.visit_expr(rows), parts))
+        return relax.op.permute_dims(view, (0, 3, 1, 2, 4))
+
+    def _rows_of(self, expr: Any, shape: tuple[int, ...]) -> Any:
+        """What is turned for an image of that shape, of which each row has a pixel's channels; None
+        where there is none."""
+        n, channels, h, w = shape
+        turned, axes = self.binding(expr), [0, 3, 1, 2]
+        rows: tuple[int, ...] = (n, h, w, channels)
+        if operator_of(turned) == "relax.reshape":
+            turned, axes, rows = self.binding(turned.args[0]), [0, 2, 1], (n, h * w, channels)
+        if operator_of(turned) != "relax.permute_dims" or self.shape(turned.args[0]) != rows:
+            return None
+        return turned.args[0] if [int(a) for a in turned.attrs.axes or ()] == axes else None
+
+    def in_rows(self, value: NchwcTensor) -> Any:
+        """A tensor of whole blocks as (n, h, w, channels); None for others."""
+        n, channels, h, w = value.shape
+        if channels % self.block:
+            return None
+        turned = self.emit(relax.op.permute_dims(value.var, (0, 2, 3, 1, 4)))
+        return relax.op.reshape(turned, (n, h, w, channels))
+
+    def binding(self, expr: Any) -> Any:
+        """What a variable of the function is bound to; anything else is itself."""
+        return self.known.bindings.get(expr, expr) if isinstance(expr, relax.Var) else expr
 
     def gather(self, picked: Picked) -> NchwcTensor:
         """The channels of ``picked`` as a tensor, by one kernel for all of them."""

@@ -478,13 +478,30 @@ def reshape(blocks: NchwcRewriter, call: Any) -> Any:
 
 
 def transposition(blocks: NchwcRewriter, call: Any) -> Any:
-    """The middle of a shuffle of channels."""
+    """The middle of a shuffle of channels, or an image as rows of its pixels' channels."""
     value, result = blocks.value(call.args[0]), blocks.shape(call)
     axes = [int(axis) for axis in call.attrs.axes or ()]
+    if result is not None and axes in ([0, 2, 1], [0, 2, 3, 1]):
+        return _as_rows(blocks, call.args[0], result)
     if not isinstance(value, Picked) or result is None or axes != [0, 2, 1, 3, 4]:
         return None
     table = value.channels.reshape(*value.shape[1:3], 2)
     return Picked(value.sources, table.transpose(1, 0, 2).reshape(-1, 2), result)
+
+
+def _as_rows(blocks: NchwcRewriter, image: Any, result: tuple[int, ...]) -> Any:
+    """An image in blocks, or its pixels side by side, turned to rows; None where it is neither."""
+    joined = blocks.binding(image)
+    if len(result) == 3:
+        if operator_of(joined) != "relax.reshape":
+            return None
+        image = joined.args[0]
+    value = blocks.blocked(image, pack=False)
+    n, *rows, channels = result
+    if value is None or value.shape[:2] != (n, channels) or len(value.shape) != 4:
+        return None
+    turned = blocks.in_rows(value)
+    return turned if turned is None or len(rows) == 2 else OP.reshape(blocks.emit(turned), result)
 
 
 def _picked(blocks: NchwcRewriter, expr: Any) -> Any:
