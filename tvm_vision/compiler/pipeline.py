@@ -73,6 +73,7 @@ from .relax.pool_before_concat import pools_before_concats
 from .relax.pools_in_steps import pools_in_steps
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
+from .relax.resizes_in_steps import resizes_in_steps
 from .relax.rows_as_images import rows_as_images
 from .relax.rows_in_order import rows_in_order
 from .relax.scale_products import scale_products
@@ -456,6 +457,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("group_norms", RELAX, _relax_on(group_norms), 3, lambda n: n.on_gpu),
     Phase("layout_nchwc", RELAX, _blocks_of_channels, 3,
           lambda n: n.options.layout == "auto" and channel_block(n.target) > 1),
+    Phase("resizes_in_steps", RELAX, _relax_on(resizes_in_steps), 3, lambda n: not n.on_gpu),
     Phase("layout_on_gpu", RELAX, _layout_on_gpu, 3, lambda n: n.on_gpu),
     Phase("sink_turns", RELAX, _relax_on(sink_turns), 3, _joins_moves),
     Phase("norms_in_steps", RELAX, _norms_in_steps),

@@ -27,6 +27,8 @@ from ..winograd_cost import Choice
 from .values import NchwcTensor, Picked
 
 Value = NchwcTensor | Picked | list[Picked]
+# So many times as large as an image are those that are made of it in the model's order.
+MOST_OF_ENLARGED = 2
 
 
 @dataclass
@@ -172,8 +174,33 @@ class NchwcRewriter(PyExprMutator):
             if channels % self.block:
                 row = self.builder_.emit(relax.op.strided_slice(row, [1], [0], [channels]))
             return relax.op.reshape(row, value.shape)
+        enlarged = self._enlarged(value)
+        if enlarged is not None:
+            return enlarged
         return self.compute(
             lambda x: blocked.unpack(x, channels), [value.var], "unpack", INJECTIVE
+        )  # fmt: skip
+
+    def _enlarged(self, value: NchwcTensor) -> Any:
+        """A value in the model's order that is another one enlarged: that is unpacked, which is
+        smaller. None for others."""
+        resize = self.lookup_binding(value.var)
+        before = None
+        if operator_of(resize) == "relax.image.resize2d":
+            before = self.shape(resize.args[0])
+        if before is None:
+            return None
+        n, channels, h, w = value.shape
+        small = NchwcTensor(resize.args[0], (n, channels, *before[2:4]))
+        if MOST_OF_ENLARGED * small.shape[2] * small.shape[3] > h * w:
+            return None
+        attrs = resize.attrs
+        return relax.op.image.resize2d(
+            self.builder_.emit(self.unpacked(small), "unpacked"), (h, w),
+            [float(number) for number in attrs.roi], "NCHW", str(attrs.method),
+            str(attrs.coordinate_transformation_mode), str(attrs.rounding_method),
+            float(attrs.cubic_alpha), int(attrs.cubic_exclude), float(attrs.extrapolation_value),
+            attrs.out_dtype or None,
         )  # fmt: skip
 
     # The walk.
