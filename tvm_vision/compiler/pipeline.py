@@ -294,7 +294,7 @@ def _fold_transposes(network: Compilation) -> None:
 
 
 def _sink_reshapes(network: Compilation) -> None:
-    network.module = sink_reshapes(network.module)
+    network.module = sink_reshapes(network.module, written=not network.on_gpu)
     _fold_transposes(network)  # of a reshape behind a reshape one is left
 
 

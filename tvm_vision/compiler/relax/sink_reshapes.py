@@ -27,18 +27,25 @@ _OF_TWO = {
 _SUMS = {f"relax.{name}" for name in ("matmul", "nn.conv2d", "nn.conv2d_transpose")}
 
 
-def sink_reshapes(mod: tvm.IRModule) -> tvm.IRModule:
-    """``main`` with reshapes of products behind the elementwise operators that follow them."""
-    return relax.transform.DeadCodeElimination()(rewritten(mod, _Rewriter(mod)))
+# Axes of an image whose channels lie in blocks: what follows on those is in that order already.
+BLOCKED = 5
+
+
+def sink_reshapes(mod: tvm.IRModule, written: bool = False) -> tvm.IRModule:
+    """``main`` with reshapes of products behind the elementwise operators that follow them.
+
+    Args:
+        written: whether products that are functions already count, as those of processors are.
+    """
+    return relax.transform.DeadCodeElimination()(rewritten(mod, _Rewriter(mod, written)))
 
 
 @relax.expr_functor.mutator
 class _Rewriter(relax.PyExprMutator):
-    def __init__(self, mod: tvm.IRModule) -> None:
+    def __init__(self, mod: tvm.IRModule, written: bool) -> None:
         super().__init__(mod)
-        self._patterns = patterns_of(
-            {gv: f for gv, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
-        )
+        functions = mod.functions.items() if written else ()
+        self._patterns = patterns_of({gv: f for gv, f in functions if isinstance(f, tirx.PrimFunc)})
         # Variables that a product made, with nothing after but operators of single elements, and
         # which of them came how late.
         self._of_sum: dict[Any, int] = {}
@@ -60,8 +67,10 @@ class _Rewriter(relax.PyExprMutator):
             self._of_sum.setdefault(var, len(self._of_sum))
 
     def _is_written_sum(self, expr: Any) -> bool:
-        """Whether it is a product, or a convolution, that is a function already."""
-        return is_kernel_call(expr) and self._patterns.get(expr.args[0]) == OUT_FUSABLE
+        """Whether it is a product of rows that is a function already."""
+        if not is_kernel_call(expr) or len(_shape(expr)) >= BLOCKED:
+            return False
+        return self._patterns.get(expr.args[0]) == OUT_FUSABLE
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
