@@ -75,6 +75,19 @@ def test_what_stays_as_it_is(shape, size, method):
     assert not any("resize_rows" in kernel for kernel in kernels)
 
 
+@pytest.mark.parametrize("kind", ["uint8", "int32"])
+def test_integers_are_cut_off_once(kind):
+    def build(builder, x):
+        large = builder.emit(OP.multiply(x, relax.const(np.float32(40.0))))
+        whole = builder.emit(OP.astype(builder.emit(OP.abs(large)), kind))
+        y = OP.image.resize2d(whole, (131, 100), layout="NCHW", method="linear")
+        return builder.emit(OP.astype(builder.emit(y), "float32"))
+
+    found, wanted, kernels = both(build, (1, 3, 60, 70))
+    np.testing.assert_array_equal(found, wanted)
+    assert not any("resize_rows" in kernel for kernel in kernels)
+
+
 @pytest.mark.parametrize("channels", [21, 32])
 @pytest.mark.parametrize(("size", "in_steps"), [((80, 72), True), ((22, 20), False)])
 def test_what_is_enlarged_at_the_end_is_unpacked_before(channels, size, in_steps):

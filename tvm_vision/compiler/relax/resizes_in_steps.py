@@ -37,9 +37,12 @@ class _Steps(relax.PyExprMutator):
         if operator_of(call) != RESIZE:
             return call
         before, after, attrs = fixed_shape(call.args[0]), fixed_shape(call), call.attrs
-        plain = str(attrs.layout) == "NCHW" and str(attrs.method) in ("linear", "cubic")
+        # Integers would be cut off between the steps.
+        plain = str(call.ty.dtype) == "float32" and str(attrs.layout) == "NCHW"
         moved = str(attrs.coordinate_transformation_mode) == "tf_crop_and_resize"
-        if before is None or after is None or not plain or moved or str(attrs.out_dtype or ""):
+        if before is None or after is None or not plain or moved:
+            return call
+        if str(attrs.method) not in ("linear", "cubic") or str(call.args[0].ty.dtype) != "float32":
             return call
         n, c, *size = before
         _, _, *wanted = after

@@ -27,8 +27,8 @@ from ..winograd_cost import Choice
 from .values import NchwcTensor, Picked
 
 Value = NchwcTensor | Picked | list[Picked]
-# So many times as large as an image are those that are made of it in the model's order.
-MOST_OF_ENLARGED = 2
+# How many times as large an image is, at the least, that is enlarged in the model's order.
+LEAST_ENLARGED = 2
 
 
 @dataclass
@@ -192,7 +192,7 @@ class NchwcRewriter(PyExprMutator):
             return None
         n, channels, h, w = value.shape
         small = NchwcTensor(resize.args[0], (n, channels, *before[2:4]))
-        if MOST_OF_ENLARGED * small.shape[2] * small.shape[3] > h * w:
+        if LEAST_ENLARGED * small.shape[2] * small.shape[3] > h * w:
             return None
         attrs = resize.attrs
         return relax.op.image.resize2d(
