@@ -22,7 +22,7 @@ from tvm_vision.topi import nchwc as blocked
 
 from ..kernel_calls import INJECTIVE, OPAQUE, bindings_of
 from ..operators import operator_of
-from ..rewriting import constant_of, rebind, resolve
+from ..rewriting import constant_of, rebind, resolve, value_of
 from ..winograd_cost import Choice
 from .values import NchwcTensor, Picked
 
@@ -124,8 +124,8 @@ class NchwcRewriter(PyExprMutator):
         return relax.op.reshape(turned, (n, h, w, channels))
 
     def binding(self, expr: Any) -> Any:
-        """What a variable of the function is bound to; anything else is itself."""
-        return self.known.bindings.get(expr, expr) if isinstance(expr, relax.Var) else expr
+        """What computes an expression of the function, seen through names."""
+        return value_of(expr, self.known.bindings.get)
 
     def gather(self, picked: Picked) -> NchwcTensor:
         """The channels of ``picked`` as a tensor, by one kernel for all of them."""
@@ -184,7 +184,7 @@ class NchwcRewriter(PyExprMutator):
     def _enlarged(self, value: NchwcTensor) -> Any:
         """A value in the model's order that is another one enlarged: that is unpacked, which is
         smaller. None for others."""
-        resize = self.lookup_binding(value.var)
+        resize = value_of(value.var, self.lookup_binding)
         before = None
         if operator_of(resize) == "relax.image.resize2d":
             before = self.shape(resize.args[0])
