@@ -12,6 +12,7 @@ UNARY = (
     "nn.gelu nn.gelu_tanh nn.leakyrelu nn.relu nn.relu6 nn.selu nn.silu nn.softplus"
 ).split()
 BINARY = "add subtract multiply divide maximum minimum power".split()
+RESIZE = "relax.image.resize2d"
 ELEMENTWISE_OPERATORS = frozenset(f"relax.{name}" for name in (*UNARY, *BINARY))
 
 
@@ -27,6 +28,18 @@ def fixed_shape(expr: Any) -> tuple[int, ...] | None:
         return None
     found = [getattr(extent, "value", None) for extent in extents]
     return None if None in found else tuple(int(extent) for extent in found if extent is not None)
+
+
+def resized(resize: relax.Call, image: Any, layout: str, out_dtype: str = "") -> relax.Call:
+    """Another image resized as a call resizes its own. layout: of both; out_dtype: of the result,
+    "" for that of the call."""
+    attrs = resize.attrs
+    return relax.op.image.resize2d(
+        image, resize.args[1], [float(number) for number in attrs.roi], layout, str(attrs.method),
+        str(attrs.coordinate_transformation_mode), str(attrs.rounding_method),
+        float(attrs.cubic_alpha), int(attrs.cubic_exclude), float(attrs.extrapolation_value),
+        out_dtype or attrs.out_dtype or None,
+    )  # fmt: skip
 
 
 def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -15,10 +15,9 @@ import tvm
 from tvm import relax, topi
 
 from .kernel_calls import INJECTIVE, OPAQUE
-from .operators import fixed_shape, operator_of
+from .operators import RESIZE, fixed_shape, operator_of
 from .rewriting import rewritten
 
-RESIZE = "relax.image.resize2d"
 # How often as long a number takes along a row, as one of a vector along columns.
 ALONG_ROWS = 6
 # Results for which one kernel more pays.
@@ -38,11 +37,10 @@ class _Steps(relax.PyExprMutator):
             return call
         before, after, attrs = fixed_shape(call.args[0]), fixed_shape(call), call.attrs
         # Integers would be cut off between the steps.
-        plain = str(call.ty.dtype) == "float32" and str(attrs.layout) == "NCHW"
+        plain = {str(tensor.ty.dtype) for tensor in (call, call.args[0])} == {"float32"}
+        plain = plain and str(attrs.layout) == "NCHW" and str(attrs.method) in ("linear", "cubic")
         moved = str(attrs.coordinate_transformation_mode) == "tf_crop_and_resize"
         if before is None or after is None or not plain or moved:
-            return call
-        if str(attrs.method) not in ("linear", "cubic") or str(call.args[0].ty.dtype) != "float32":
             return call
         n, c, *size = before
         _, _, *wanted = after

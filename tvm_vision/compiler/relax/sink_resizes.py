@@ -18,10 +18,9 @@ import tvm
 from tvm import relax
 
 from .kernel_calls import bindings_of
-from .operators import fixed_shape, operator_of
+from .operators import RESIZE, fixed_shape, operator_of
 from .rewriting import Names, constant_of, is_constant, rebind, resolve, rewritten
 
-RESIZE = "relax.image.resize2d"
 LEAST_LARGER = 2  # times as many pixels
 MOST_CHANNELS = 2  # times as many as there were: these are enlarged then
 # Multiplications that are worth it: on a fast GPU a convolution of few pixels waits as long as one

@@ -9,6 +9,7 @@ the values: then one gather does all of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm_vision.topi import nchwc as blocked
 
 from ..kernel_calls import INJECTIVE, OPAQUE, bindings_of
-from ..operators import operator_of
+from ..operators import RESIZE, operator_of, resized
 from ..rewriting import constant_of, rebind, resolve, value_of
 from ..winograd_cost import Choice
 from .values import NchwcTensor, Picked
@@ -185,23 +186,14 @@ class NchwcRewriter(PyExprMutator):
         """A value in the model's order that is another one enlarged: that is unpacked, which is
         smaller. None for others."""
         resize = value_of(value.var, self.lookup_binding)
-        before = None
-        if operator_of(resize) == "relax.image.resize2d":
-            before = self.shape(resize.args[0])
+        before = self.shape(resize.args[0]) if operator_of(resize) == RESIZE else None
         if before is None:
             return None
-        n, channels, h, w = value.shape
-        small = NchwcTensor(resize.args[0], (n, channels, *before[2:4]))
-        if LEAST_ENLARGED * small.shape[2] * small.shape[3] > h * w:
+        n, channels, *size = value.shape
+        if LEAST_ENLARGED * math.prod(before[2:4]) > math.prod(size):
             return None
-        attrs = resize.attrs
-        return relax.op.image.resize2d(
-            self.builder_.emit(self.unpacked(small), "unpacked"), (h, w),
-            [float(number) for number in attrs.roi], "NCHW", str(attrs.method),
-            str(attrs.coordinate_transformation_mode), str(attrs.rounding_method),
-            float(attrs.cubic_alpha), int(attrs.cubic_exclude), float(attrs.extrapolation_value),
-            attrs.out_dtype or None,
-        )  # fmt: skip
+        small = NchwcTensor(resize.args[0], (n, channels, *before[2:4]))
+        return resized(resize, self.builder_.emit(self.unpacked(small), "unpacked"), "NCHW")
 
     # The walk.
 

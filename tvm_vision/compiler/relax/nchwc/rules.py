@@ -23,7 +23,7 @@ from tvm_vision.topi.winograd import (
 )
 
 from ..kernel_calls import INJECTIVE, OPAQUE, OUT_FUSABLE
-from ..operators import BINARY, UNARY, operator_of
+from ..operators import BINARY, UNARY, operator_of, resized
 from ..winograd_cost import ConvShape
 from .rewriter import NchwcRewriter
 from .values import NchwcTensor, Picked
@@ -391,16 +391,10 @@ def reduction(blocks: NchwcRewriter, call: Any) -> Any:
 
 
 def resize(blocks: NchwcRewriter, call: Any) -> Any:
-    value, result, attrs = blocks.blocked(call.args[0], pack=False), blocks.shape(call), call.attrs
-    if value is None or result is None or str(attrs.layout) != "NCHW":
+    value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
+    if value is None or result is None or str(call.attrs.layout) != "NCHW":
         return None
-    resized = OP.image.resize2d(
-        value.var, call.args[1], [float(number) for number in attrs.roi],
-        f"NCHW{blocks.block}c", str(attrs.method), str(attrs.coordinate_transformation_mode),
-        str(attrs.rounding_method), float(attrs.cubic_alpha), int(attrs.cubic_exclude),
-        float(attrs.extrapolation_value), attrs.out_dtype or None,
-    )  # fmt: skip
-    return _result(blocks, resized, result)
+    return _result(blocks, resized(call, value.var, f"NCHW{blocks.block}c"), result)
 
 
 def concatenation(blocks: NchwcRewriter, call: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
+from ..operators import resized
 from .rewriter import QdqRewriter
 from .values import BYTE, Joined, QuantizedTensor, Sums, Weights, along
 
@@ -190,12 +191,7 @@ def nearest(network: QdqRewriter, call: Any) -> Any:
     source = network.value(call.args[0])
     if not isinstance(source, QuantizedTensor):
         return None
-    resized = OP.image.resize2d(
-        source.var, call.args[1], [float(number) for number in attrs.roi], str(attrs.layout),
-        "nearest_neighbor", str(attrs.coordinate_transformation_mode),
-        str(attrs.rounding_method), out_dtype="int8",
-    )  # fmt: skip
-    return source.with_var(network.emit(resized))
+    return source.with_var(network.emit(resized(call, source.var, str(attrs.layout), "int8")))
 
 
 def split(network: QdqRewriter, call: Any) -> Any:
