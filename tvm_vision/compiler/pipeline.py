@@ -49,6 +49,7 @@ from .precision.mixed_precision_search import Part, fp32_roots
 from .relax.attention import fused_attention
 from .relax.banded_products import banded_products
 from .relax.common_shapes import in_common_shapes
+from .relax.correlations import correlations
 from .relax.drop_identities import drop_identities
 from .relax.ends_of_sums import join_ends_of_sums
 from .relax.exact_quotients import exact_quotients
@@ -444,6 +445,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("fold_weights", RELAX, _relax(fold_moves), 1, lambda n: not n.on_gpu and not n.int8),
     Phase("common_subexpressions", RELAX, _relax(relax.transform.EliminateCommonSubexpr()), 1),
     Phase("join_branches", RELAX, _relax_on(join_branches), 3, lambda n: n.options.join_branches),
+    Phase("correlations", RELAX, _relax_on(correlations), 3, lambda n: n.on_gpu),
     Phase("fold_scale_axis", RELAX, _relax(fold_scales), 3),
     Phase("transposed_convolutions", RELAX, _relax_on(transposed_convolutions), 3,
           lambda n: n.on_gpu),

@@ -60,6 +60,29 @@ FORMS: dict[str, tuple[Nodes, list[int]]] = {
         ),
         [2, 1, 3],
     ),
+    "mean of products": (
+        of_image(node("Mul", "i picture", "m"), node("ReduceMean", "m one", "y")), [4],
+    ),
+    "mean with several before and behind it": (
+        of_image(
+            node("Mul", "i picture", "m"), node("Exp", "m", "e"), node("ReduceMean", "e one", "a"),
+            node("Sqrt", "a", "y"),
+        ),
+        [6],
+    ),
+    "mean of what a product takes in": (
+        of_image(
+            node("Conv", "i square", "c"), node("Exp", "c", "e"),
+            node("ReduceMean", "e pixels", "y"),
+        ),
+        [2, 2, 1],
+    ),
+    "mean of what is read elsewhere": (
+        of_image(
+            node("Exp", "i", "e"), node("ReduceMean", "e pixels", "m"), node("Mul", "e m", "y"),
+        ),
+        [3, 2],
+    ),
     "larger behind": (of_image(SUM, node("Mul", "picture s", "y")), [2, 1, 1]),
     "taken back": (
         of_image(node("ReduceSum", "i pixels", "s"), node("Add", "s large", "p"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from tvm.s_tir import Schedule
 from tvm.target import Target
 
 from support.numpy_operators import average_pool, max_pool, softmax
-from support.schedule_runs import check, fused, noise
+from support.schedule_runs import check, fused, noise, run
 from tvm_vision.devices import known_devices
 from tvm_vision.schedules.common import TargetLimits
 from tvm_vision.schedules.gpu.reduction import RowShape, RowSums, candidates, default, shape_of
+from tvm_vision.schedules.templates import ScheduleConfig, schedule_with
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -216,3 +218,49 @@ def test_long_sums_in_few_workgroups_equal_numpy() -> None:
     left, right = noise([(1, 2048), (2048, 100)])
     expected = left.astype("float64") @ right
     assert check(relax.op.matmul, [left, right], expected) == ["reduction"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "window", "outputs"),
+    [((1, 96, 20, 20), 5, 1), ((1, 61, 9, 14), 3, 2), ((1, 16, 6, 7, 9), 3, 1)],
+    ids=["5x5", "channels that parts leave a rest of", "three axes"],
+)
+def test_threads_share_the_channels_of_windows_of_few_results(
+    shape: tuple[int, ...], window: int, outputs: int
+) -> None:
+    """Heads for flow, depth or one score at few pixels: each term's place was three quotients of
+    one number, by the model of renoir 17 times as long as its arithmetic."""
+    axes = len(shape) - 2
+    x, weights = noise([shape, (outputs, shape[1], *[window] * axes)], 7)
+    convolution = {2: NN.conv2d, 3: NN.conv3d}[axes]
+    mod = fused(lambda *of: convolution(*of, padding=window // 2), [x.shape, weights.shape])
+    ((name, function),) = (
+        (name, f) for name, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)
+    )
+    limits = TargetLimits.of(Target(known_devices()["renoir"].target_config()))
+    sums = shape_of(Schedule(function))
+    assert sums.axes == (shape[1], *[window] * axes)
+    chosen = default(sums, limits)
+    assert chosen.one_axis and chosen in candidates(sums, limits)
+    assert not default(sums, TargetLimits(1024, 49152, 32)).one_axis  # what was measured
+    made, before = (
+        schedule_with(function, limits, ScheduleConfig("reduction", of))
+        for of in (chosen, replace(chosen, one_axis=False))
+    )
+    assert quotients(made) < quotients(before)
+    border = [(0, 0), (0, 0), *[(window // 2, window // 2)] * axes]
+    padded = np.pad(x.astype("float64"), border)
+    wanted = np.zeros((shape[0], outputs, *shape[2:]))
+    for place in np.ndindex(*[window] * axes):
+        own = [slice(n, n + extent) for n, extent in zip(place, shape[2:], strict=True)]
+        part, factors = (slice(None), slice(None), *own), (slice(None), slice(None), *place)
+        wanted += np.einsum("nc...,oc->no...", padded[part], weights[factors])
+    mod.update_func(name, made)
+    found = run(mod, [x, weights])
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
+def quotients(function: tirx.PrimFunc) -> int:
+    """Divisions and remainders that are written in a function."""
+    text = function.script()
+    return sum(text.count(sign) for sign in (" // ", " % "))

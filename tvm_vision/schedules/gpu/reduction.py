@@ -8,6 +8,7 @@ threads write the outputs of the rows.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,8 @@ MOST_OF_FEW = 1024  # where there are few workgroups, to have more loads under w
 LEAST_PART = 16  # terms of each of them then
 LINES = (32, 16, 8)  # neighbours in memory that are fetched together, and where these are few
 MOST_UNROLLED = 8  # terms that a thread has under way together
+MOST_TERMS_OF_OTHERS = 32  # written out, where threads share one axis of a sum
+WASTED = 0.25  # of the threads' turns along it
 LEAST_UNROLLED = 4  # where they divide its own evenly; else the last turn has fewer
 # By models: threads that sum alone, where nothing was timed, wait longer than a large GPU's.
 MANY_ROWS = 2
@@ -55,11 +58,14 @@ class RowShape:
         rows: rows of a workgroup.
         parts: parts that each row is cut into.
         rows_first: neighbouring threads work on neighbouring rows, not on neighbouring terms.
+        one_axis: parts are of one axis of the sum, where that suits it, and not of all its terms in
+            one row.
     """
 
     rows: int
     parts: int
     rows_first: bool
+    one_axis: bool = False
 
     @property
     def row_axis(self) -> str:
@@ -82,12 +88,14 @@ class RowSums:
         along_rows: neighbouring rows, not neighbouring terms, are neighbours in memory.
         again: each row is gone through again after the first sum, for another one or for results
             as long as it.
+        axes: extents of the longest sum, those of 1 left out.
     """
 
     rows: tuple[int, ...]
     terms: int
     along_rows: bool
     again: bool = False
+    axes: tuple[int, ...] = ()
 
     def suit_threads(self, limits: TargetLimits) -> bool:
         """Short sums, or many whose neighbours in memory neighbouring threads read: one thread for
@@ -185,7 +193,12 @@ def default(sums: RowSums, limits: TargetLimits) -> RowShape:
     if sums.along_rows and last > 1:
         together = _neighbours(sums, last, limits)
         parts = power_of_two_up_to(min(sums.terms, most // together))
-        return RowShape(together, max(parts, _parts_of_few(sums, together, limits)), True)
+        parts = max(parts, _parts_of_few(sums, together, limits))
+        # By models: what was timed keeps what it had.
+        for fewer in () if limits.device.measured else (parts, parts // 2):
+            if _has_axis_of_parts(sums, fewer):
+                return RowShape(together, fewer, True, one_axis=True)
+        return RowShape(together, parts, True)
     parts = power_of_two_up_to(min(sums.terms, _threads_of_a_row(sums, most, limits)))
     rows = largest_divisor(last, max(1, 128 // parts))
     parts = max(parts, _parts_of_few(sums, rows, limits))
@@ -223,6 +236,10 @@ def _parts_of_few(sums: RowSums, together: int, limits: TargetLimits) -> int:
     return power_of_two_up_to(max(1, min(sums.terms // LEAST_PART, threads // together)))
 
 
+def _has_axis_of_parts(sums: RowSums, parts: int) -> bool:
+    return parts > 1 and len(sums.axes) > 1 and _axis_of_parts(sums.axes, parts) is not None
+
+
 def candidates(sums: RowSums, limits: TargetLimits) -> list[RowShape]:
     """Every way to spread the rows that the limits allow, the default first; none for windows."""
     if sums.suit_windows(limits):
@@ -231,10 +248,13 @@ def candidates(sums: RowSums, limits: TargetLimits) -> list[RowShape]:
         return [default(sums, limits)]
     last = sums.rows[-1] if sums.rows else 1
     found = [default(sums, limits)]
-    for rows, log, rows_first in itertools.product(
-        range(1, min(last, 64) + 1), range(2, 11), (sums.along_rows, not sums.along_rows)
-    ):
-        shape = RowShape(rows, 1 << log, rows_first)
+    for rows, log, rows_first, one_axis in itertools.product(
+        range(1, min(last, 64) + 1), range(2, 11), (sums.along_rows, not sums.along_rows),
+        (False, True),
+    ):  # fmt: skip
+        if one_axis and not (rows_first and _has_axis_of_parts(sums, 1 << log)):
+            continue
+        shape = RowShape(rows, 1 << log, rows_first, one_axis)
         threads = rows << log
         few = product(sums.rows) // rows < limits.device.enough.groups
         most = min(MOST_OF_FEW if few else MOST_THREADS, limits.threads)
@@ -255,11 +275,13 @@ def _sums_of(schedule: Schedule, blocks: list[Any]) -> RowSums:
     sums = _sum_blocks(schedule, blocks)
     rows, last = _rows(schedule, sums), blocks[-1]
     longer = product(extents_of(schedule, last)) > product(rows)
+    axes = max((_terms(schedule, block) for block in sums), key=product)
     return RowSums(
         rows=tuple(rows),
-        terms=max(_terms(schedule, block) for block in sums),
+        terms=product(axes),
         along_rows=_reads_along_rows(schedule, sums[-1]),
         again=len(sums) > 1 or (longer and not is_reduction(schedule, last)),
+        axes=axes,
     )
 
 
@@ -274,9 +296,9 @@ def _rows(schedule: Schedule, sums: list[Any]) -> list[int]:
     return found[0]
 
 
-def _terms(schedule: Schedule, block: Any) -> int:
+def _terms(schedule: Schedule, block: Any) -> tuple[int, ...]:
     pairs = zip(extents_of(schedule, block), kinds_of(schedule, block), strict=True)
-    return product(extent for extent, kind in pairs if kind == "R")
+    return tuple(extent for extent, kind in pairs if kind == "R" and extent > 1)
 
 
 def _reads_along_rows(schedule: Schedule, block: Any) -> bool:
@@ -405,6 +427,11 @@ def _share(schedule: Schedule, block: Any, group: Any, shape: RowShape) -> None:
     spatial = spatial or [schedule.add_unit_loop(reduced[0])]
     schedule.reorder(*spatial, *reduced)
     schedule.bind(schedule.fuse(*spatial), shape.row_axis)
+    if shape.one_axis:
+        axis = _axis_of_parts([int(schedule.get(loop).extent) for loop in reduced], shape.parts)
+        if axis is not None:
+            _spread_one_axis(schedule, reduced, axis, shape)
+            return
     turn, part = schedule.split(schedule.fuse(*reduced), [None, shape.parts])
     schedule.bind(part, shape.part_axis)
     turns = int(schedule.get(turn).extent)
@@ -413,3 +440,27 @@ def _share(schedule: Schedule, block: Any, group: Any, shape: RowShape) -> None:
         together = MOST_UNROLLED
     if together > 1:  # drivers leave a long loop as it is, and a thread waits for each load
         schedule.unroll(schedule.split(turn, [None, together])[1])
+
+
+def _axis_of_parts(extents: Sequence[int], parts: int) -> int | None:
+    """Which axis of a sum its threads share, so that each goes through all of the others: the
+    longest, where others have terms that are few enough to be written out and no more than
+    WASTED of the threads' turns along it are idle.
+
+    The place of a term is then a sum of loop counters instead of quotients and remainders of one,
+    and what says whether a window's row or column lies within the image is the same all along.
+    """
+    longest = max(range(len(extents)), key=extents.__getitem__)
+    others = product(extents) // extents[longest]
+    wasted = -(-extents[longest] // parts) * parts / extents[longest] - 1
+    return longest if 1 < others <= MOST_TERMS_OF_OTHERS and wasted <= WASTED else None
+
+
+def _spread_one_axis(schedule: Schedule, reduced: list[Any], axis: int, shape: RowShape) -> None:
+    """Spreads one axis of a sum over threads, and writes out the others."""
+    turn, part = schedule.split(reduced[axis], [None, shape.parts])
+    others = [loop for number, loop in enumerate(reduced) if number != axis]
+    schedule.reorder(turn, part, *others)
+    schedule.bind(part, shape.part_axis)
+    for loop in others:
+        schedule.unroll(loop)
