@@ -10,6 +10,7 @@ from tvm import s_tir, tirx
 from ...schedules.iter_maps import with_true_maps
 from ...vulkan.codegen.vector_forms import vector_forms
 from ..tir.argument_checks import merge_argument_checks
+from ..tir.joined_conditions import joined_conditions
 from ..tir.lane_conditions import lane_conditions
 
 
@@ -46,6 +47,7 @@ def lower(module: tvm.IRModule) -> tvm.IRModule:
             tirx.transform.StmtSimplify(),
             tirx.transform.RemoveNoOp(),
             s_tir.transform.RewriteUnsafeSelect(),
+            joined_conditions,
             tirx.transform.CommonSubexprElim(),
             tirx.transform.FP8ComputeLegalize(),
             tirx.transform.VerifyMemory(),
