@@ -56,7 +56,12 @@ CASES = [
     {"channels": 4, "sizes": [96, 98], "kernel": [7, 5], "strides": [2, 2], "results": 2},
     {"channels": 3, "sizes": [40, 40], "kernel": [5, 5], "batch": 2, "results": 2},
     {"channels": 6, "sizes": [60, 60], "kernel": [5, 5], "dilations": [2, 3], "results": 2},
-]
+    # Volumes, as those of costs: what is summed up of other slices is a channel more.
+    {"channels": 6, "sizes": [10, 20, 24], "kernel": [3, 3, 3], "pads": [1] * 6, "results": 1},
+    {"channels": 3, "sizes": [9, 24, 40], "kernel": [2, 3, 5], "strides": [2, 1, 1], "results": 2},
+    {"channels": 5, "sizes": [8, 24, 30], "kernel": [3, 3, 3], "dilations": [2, 1, 2],
+     "batch": 2, "results": 1},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -107,3 +112,13 @@ def test_choices_can_be_built(results: int) -> None:
         offered = [c for c in choices(function, LIMITS) if c.template == "window_rows"]
         for choice in [*offered[:20], *offered[20::50]]:
             assert schedule_with(function, LIMITS, choice) is not None
+
+
+def test_volumes_have_choices_that_can_be_built() -> None:
+    """As many slices at once as the window has, of each channel."""
+    model = model_of(4, [6, 32, 32], [3, 3, 3], pads=[1] * 6, results=1)
+    (function,) = (f for f in functions_of(model) if first_taking(f, LIMITS) == "window_rows")
+    offered = [c for c in choices(function, LIMITS) if c.template == "window_rows"]
+    assert {c.parameters.channels for c in offered} == {1, 3}
+    for choice in [*offered[:10], *offered[10::50]]:
+        assert schedule_with(function, LIMITS, choice) is not None

@@ -84,7 +84,8 @@ class WindowRows:
             along a row.
         bytes: of a pixel.
         results: of the same pixels.
-        channels: that are summed up.
+        channels: that are summed up, each at each place of other axes of the window.
+        beside: of these, as many neighbours as are along one axis.
     """
 
     planes: int
@@ -96,6 +97,7 @@ class WindowRows:
     bytes: int
     results: int = 1
     channels: int = 1
+    beside: int = 1
 
     def reach(self, axis: int, places: int, weights: int) -> int:
         """Pixels that so many neighbouring places read with so many weights."""
@@ -134,8 +136,8 @@ def _form(schedule: Schedule, block: Any) -> _Form:
     terms = product(extent for _, extent in summed)
     if len(places) < 3 or len(summed) < 2 or kinds.strip("S").strip("R"):
         raise NotThisKind("is no window of images")
-    if terms <= MOST_UNROLLED or summed[-1][1] == 1 or sum(e > 1 for _, e in summed[:-2]) > 1:
-        raise NotThisKind("is no large window, or one of more than two axes")
+    if terms <= MOST_UNROLLED or summed[-1][1] == 1:
+        raise NotThisKind("is no large window")
     analyzer = sym.Analyzer()
     for number, region in enumerate(body.reads):
         steps = [
@@ -160,10 +162,11 @@ def _form(schedule: Schedule, block: Any) -> _Form:
             if results > MOST_RESULTS or (channels > 1 and grouped):
                 raise NotThisKind("has many results of the same pixels, or sums of groups")
             size = tvm_ffi.dtype(str(region.source.ty.dtype.dtype)).itemsize
+            several = [e for _, e in summed[:-2] if e > 1]
             window = WindowRows(
                 product(e for _, e in places[:-2]) // results, places[-2][1], places[-1][1],
                 (summed[-2][1], summed[-1][1]), (down, step), (tall, spread), size, results,
-                channels,
+                channels, several[-1] if several else 1,
             )  # fmt: skip
             return _Form(window, number, tuple(own))
     raise NotThisKind("is no window of images")
@@ -196,7 +199,7 @@ def candidates(window: WindowRows, limits: TargetLimits) -> list[WindowRowShape]
         return []
     width = window.window[1]
     part = next((n for n in _divisors(width)[::-1] if n <= MOST_VALUES // 2), 1)
-    rows_of, channels_of = _divisors(window.rows), _divisors(window.channels)
+    rows_of, channels_of = _divisors(window.rows), _divisors(window.beside)
     found = []
     for along in _divisors(window.width):
         each = along * window.results
@@ -309,6 +312,7 @@ def _bind(
     summed = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "R"]
     same = [places[n] for n in results]
     apart = [place for n, place in enumerate(places[:-2]) if n not in results]
+    schedule.reorder(*apart, *same)
     first = schedule.fuse(*apart) if apart else schedule.add_unit_loop(loops[0])
     outer, planes = schedule.split(first, [None, shape.planes])
     above, rows = schedule.split(places[-2], [None, shape.rows])
