@@ -77,6 +77,13 @@ FORMS: dict[str, tuple[Nodes, list[int]]] = {
         ),
         [2, 2, 1],
     ),
+    "mean of what a product takes in by two ways": (
+        of_image(
+            node("Conv", "i square", "c"), node("Sigmoid", "c", "g"), node("Mul", "c g", "e"),
+            node("ReduceMean", "e pixels", "y"),
+        ),
+        [2, 3, 1],
+    ),
     "mean of what is read elsewhere": (
         of_image(
             node("Exp", "i", "e"), node("ReduceMean", "e pixels", "m"), node("Mul", "e m", "y"),

@@ -73,10 +73,21 @@ class _Calls(Calls):
             if self.tensors(wider) > most_tensors:
                 break
             group = wider
-        if len(group) == 1:
+        if len(group) == 1 or (self._is_mean(var) and self._is_behind_sum(group[1:])):
             return []
         self._taken.update(group)
         return self.group(group)
+
+    def _is_behind_sum(self, group: list[Any]) -> bool:
+        """Whether a kernel takes in what alone reads it by several ways, as x * clip(x)."""
+        return any(
+            source not in group
+            and (source in self._follows or self.patterns.get(source) == OUT_FUSABLE)
+            and _elements(source) == _elements(var)
+            and self.readers[source].issubset(group)
+            for var in group
+            for source in self.sources[var]
+        )
 
     def _is_mean(self, var: Any) -> bool:
         """Whether a call sums up each number that it reads once, and divides the sums."""
