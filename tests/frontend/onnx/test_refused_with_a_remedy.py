@@ -92,6 +92,31 @@ def test_text_is_refused():
         import_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
 
 
+# operator, operator set, type, what its line says of it
+UNLISTED = [
+    ("Relu", 13, "int32", "export the model in operator set 14, or cast its inputs to float32"),
+    ("MaxPool", 11, "uint8", "export the model in operator set 12, or cast its inputs to float32"),
+    ("Sqrt", 13, "int64", "cast its inputs to float32, and its results back"),
+    ("Neg", 13, "uint8", "cast its inputs to float32, and its results back"),
+    ("Not", 13, "int32", "cast its inputs to bool, or"),
+]
+
+
+@pytest.mark.parametrize(("operator", "opset", "dtype", "told"), UNLISTED)
+def test_types_that_an_operator_has_not_are_refused(operator, opset, dtype, told):
+    """As onnxruntime does: some were computed, others told of in TVM's words."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    options = {"kernel_shape": [2, 2]} if operator == "MaxPool" else {}
+    node = helper.make_node(operator, ["x"], ["y"], name="it", **options)
+    x = helper.make_tensor_value_info("x", kind, (1, 2, 4, 4))
+    graph = helper.make_graph([node], "g", [x], [helper.make_empty_tensor_value_info("y")])
+    imports = [helper.make_opsetid("", opset)]
+    with pytest.raises(NodesRefused) as error:
+        import_onnx(helper.make_model(graph, opset_imports=imports, ir_version=8))
+    reason = f"operator set {opset} has it not of {dtype}, as its input 0 is"
+    assert f"{operator} ({reason}) at 'it': {told}" in str(error.value)
+
+
 LABELS = helper.make_tensor("labels", TensorProto.STRING, [WIDTH], [b"ball", b"post", b"", b"x"])
 PLACES = helper.make_node("ArgMax", ["a"], ["i"], axis=1, keepdims=0)
 LOOKED_UP = [PLACES, helper.make_node("Gather", ["labels", "i"], ["g"], name="look")]

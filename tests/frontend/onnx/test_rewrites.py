@@ -291,6 +291,50 @@ def test_numbers_far_from_0_are_standardized(opset, axes):
     np.testing.assert_allclose(found, exact, atol=1e-3)
 
 
+@pytest.mark.parametrize("axes", [None, [0, 2, 3], [0, -1, 2, 2]], ids=str)
+@pytest.mark.parametrize("shape", [(3,), (2, 5), (2, 3, 5), (2, 3, 4, 2, 2)], ids=str)
+def test_axes_of_an_image_are_those_that_a_tensor_has(shape, axes):
+    """They are the default, which onnxruntime takes for tensors of any number of axes."""
+    attributes = {} if axes is None else {"axes": axes}
+    node = helper.make_node("MeanVarianceNormalization", ["x"], ["y"], **attributes)
+    model = make_model([node], [("x", shape)], [("y", shape)], opset=13)
+    assert_equals_onnxruntime(model, image(*shape))
+
+
+REDUCTIONS = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18])
+@pytest.mark.parametrize("operator", [*(f"Reduce{kind}" for kind in REDUCTIONS), "Squeeze"])
+def test_an_axis_that_is_named_twice_counts_once(operator, opset):
+    """As onnxruntime takes it: a program that collects axes may count from both ends."""
+    shape, left = ((2, 3, 4, 5), (2, 1, 1, 1)) if operator != "Squeeze" else ((2, 1, 1, 5), (2, 5))
+    axes = [1, 3, 2, -2] if operator != "Squeeze" else [1, 2, -2]
+    as_input = opset >= (13 if operator in ("ReduceSum", "Squeeze") else 18)
+    named = {} if as_input else {"axes": axes}
+    node = helper.make_node(operator, ["x", "axes"][: 1 + as_input], ["y"], **named)
+    weights = [("axes", np.array(axes))] if as_input else []
+    model = make_model([node], [("x", shape)], [("y", left)], weights, opset=opset)
+    assert_equals_onnxruntime(model, 1 + image(*shape))
+
+
+@pytest.mark.parametrize("step", [-1, 0, 1])
+def test_a_range_of_no_elements_has_a_step(step):
+    """5 to 0 in steps of 1 is nothing; in steps of 0 it is wrong, and was nothing, too."""
+    nodes = [
+        helper.make_node("Range", ["start", "end", "step"], ["r"], name="count"),
+        helper.make_node("Cast", ["r"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Concat", ["f", "x"], ["y"], axis=0),
+    ]
+    weights = [(n, np.array(v)) for n, v in (("start", 5), ("end", 0), ("step", step))]
+    model = make_model(nodes, [("x", (3,))], [("y", (8 if step < 0 else 3,))], weights, opset=13)
+    if step:
+        assert_equals_onnxruntime(model, image(3))
+        return
+    with pytest.raises(UnsupportedModelError, match="a step of 0.* at 'count': correct the step"):
+        import_onnx(model)
+
+
 @pytest.mark.parametrize("bounds", ["", "min", "max", "min max"])
 @pytest.mark.parametrize(("opset", "dtype"), [(8, np.float32), (13, np.float32), (13, np.float16)])
 def test_bounds_that_are_left_out_are_the_ends_of_the_type(opset, dtype, bounds):

@@ -41,7 +41,8 @@ def known_of_nothing(node: onnx.NodeProto, graph: GraphEditor) -> list[np.ndarra
         dtypes = [graph.dtype(name) for name in names]
     except Unsupported:
         return None
-    if not names or node.op_type == "Constant":
+    # A range of no elements may be one whose step is 0.
+    if not names or node.op_type in ("Constant", "Range"):
         return None
     if all(0 in shape for shape in shapes):
         made = iter([np.zeros(*kind) for kind in zip(shapes, dtypes, strict=True)])

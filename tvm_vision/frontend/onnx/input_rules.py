@@ -145,6 +145,12 @@ def _of_points(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
         check_places(places[..., axis], size)
 
 
+def _counted(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> None:
+    step = _constant(inputs[2])
+    if step is not None and not np.all(step):
+        raise Unsupported("a step of 0, which never ends", "correct the step")
+
+
 _RULES = {
     "AffineGrid": _grid,
     "Clip": _clip,
@@ -161,6 +167,7 @@ _RULES = {
     "InstanceNormalization": _of_images,
     "PRelu": _prelu,
     "QuantizeLinear": _steps,
+    "Range": _counted,
     "RoiAlign": _boxes,
     "ScatterElements": _along_axis,
     "ScatterND": _of_points,

@@ -60,6 +60,7 @@ from .simplify import simplified
 from .slices import put_ends_plainly
 from .sparse import write_out_sparse
 from .tools import ToolError, light_step, without_large_values
+from .type_rules import check_types, own_nodes
 
 if TYPE_CHECKING:
     import tvm
@@ -156,6 +157,7 @@ def checked_onnx(
     """
     prepared = named_onnx(model)
     input_shapes = with_input_values(prepared, input_values or {}, input_shapes)
+    own = own_nodes(prepared)
     prepared = _of_standard_operators(prepared, input_shapes)
     check_domains(prepared)
     prepared = _of_known_opset(prepared)
@@ -165,6 +167,7 @@ def checked_onnx(
     shapes = _fixed_shapes(prepared, input_shapes)
     typed = inferred(_of_input_shapes_alone(without_large_values(prepared), shapes))
     check_sizes(typed)
+    check_types(typed, own, prepared)
     drop_false_shapes(prepared, typed)
     drop_traced_shapes(prepared)
     return prepared, shapes

@@ -23,6 +23,7 @@ from .graph import (
     is_plain,
     reads,
 )
+from .repeated_axes import name_axes_once
 from .rewrites_image import IMAGE_REWRITES
 from .rewrites_math import MATH_REWRITES
 from .rewrites_numbers import NUMBER_REWRITES
@@ -65,6 +66,7 @@ def rewrite(model: onnx.ModelProto) -> None:
     refusals = []
     for node in typed.graph.node:
         function = REWRITES.get(node.op_type)
+        name_axes_once(node, graph)
         try:
             replaced = around_nothing(node, graph)
             if replaced is None and function:

@@ -176,9 +176,12 @@ def reduce_extreme(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 def standardized(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """MeanVarianceNormalization by what differs from the mean: ONNX's body has the mean of squares
-    less the square of the mean, of which rounding leaves little where numbers lie far from 0."""
-    steps, axes = NodeBuilder(graph, node), attribute(node, "axes", [0, 2, 3])
-    x, dtype = node.input[0], graph.dtype(node.input[0])
+    less the square of the mean, of which rounding leaves little where numbers lie far from 0. Axes
+    that the tensor does not have, as those of an image are the default, are left out."""
+    steps, x, dtype = NodeBuilder(graph, node), node.input[0], graph.dtype(node.input[0])
+    rank = len(graph.shape(x))
+    named = [axis for axis in attribute(node, "axes", [0, 2, 3]) if -rank <= axis < rank]
+    axes = list(dict.fromkeys(axis % rank for axis in named))
     apart = steps("Sub", x, steps.axes("ReduceMean", x, axes, keepdims=1))
     variance = steps.axes("ReduceMean", steps("Mul", apart, apart), axes, keepdims=1)
     deviation = steps("Add", steps("Sqrt", variance), np.array(1e-9, dtype))

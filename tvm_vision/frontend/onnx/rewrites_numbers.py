@@ -27,7 +27,8 @@ Nodes = Sequence[onnx.NodeProto] | None
 # Powers of whole numbers above this are products of squares, not of the number itself.
 FEW_FACTORS = 8
 # Determinants of larger matrices are sums of too many products to be exact.
-LARGEST_DET = 4
+LARGEST_BY_MINORS = 4
+LARGEST_DET = 32  # some 20 nodes for each row
 # The version of TopK that takes the number as an input, which TVM reads as an attribute.
 LARGEST_AS_INPUT = 10
 CLIP_BOUNDS_AS_INPUTS = 11  # the opset from which on they are no attributes
@@ -172,13 +173,17 @@ def eye_like(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def determinant(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """The determinants of small matrices, by minors."""
+    """The determinants of small matrices, by minors, and of larger ones by elimination."""
     *batch, size, _ = graph.shape(node.input[0])
     if size > LARGEST_DET:
         raise Unsupported(
             f"matrices of {size} by {size}", f"use at most {LARGEST_DET} by {LARGEST_DET}"
         )
     steps = NodeBuilder(graph, node)
+    if size > LARGEST_BY_MINORS:
+        matrix = steps.reshape(node.input[0], (-1, size, size))
+        value = steps.reshape(_eliminated(steps, matrix, size, graph.dtype(node.input[0])), batch)
+        return steps.finish(value)
     flat = steps.reshape(node.input[0], (*batch, size * size))
     cells = [
         [steps("Gather", flat, np.array(row * size + column, np.int64), axis=-1) for column in
@@ -199,6 +204,32 @@ def _minors(steps: NodeBuilder, cells: list[list[str]]) -> str:
         term = steps("Mul", cell, _minors(steps, minor))
         total = steps("Sub" if column % 2 else "Add", total, term) if total else term
     return total
+
+
+def _eliminated(steps: NodeBuilder, matrix: str, size: int, dtype: np.dtype) -> str:
+    """The determinants [n] of matrices [n, size, size], by Gauss' elimination.
+
+    Each step takes the row whose first number is the largest, which changes places with the first
+    one, for a small one would leave only rounding of the others.
+    """
+    zero, one = np.zeros((), dtype), np.ones((), dtype)
+    total = ""
+    for left in range(size, 1, -1):
+        rows = np.arange(left).reshape(1, left, 1)
+        place = steps("ArgMax", steps("Abs", steps.part(matrix, 0, 1, 2)), axis=1, keepdims=1)
+        taken = steps("Equal", rows, place)
+        pivots = steps("Where", taken, matrix, zero)
+        pivots = steps.axes("ReduceSum", pivots, [1], keepdims=1)
+        others = steps.part(steps("Where", taken, steps.part(matrix, 0, 1, 1), matrix), 1, left, 1)
+        pivot = steps.part(pivots, 0, 1, 2)
+        divisor = steps("Where", steps("Equal", pivot, zero), one, pivot)
+        factors = steps("Div", steps.part(others, 0, 1, 2), divisor)
+        gone = steps("Mul", factors, steps.part(pivots, 1, left, 2))
+        matrix = steps("Sub", steps.part(others, 1, left, 2), gone)
+        moved = steps("Equal", place, np.zeros((), np.int64))
+        signed = steps("Where", moved, pivot, steps("Neg", pivot))
+        total = steps("Mul", total, signed) if total else signed
+    return steps("Mul", total, matrix)
 
 
 def top_k(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
