@@ -210,30 +210,37 @@ def _gemm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def _of_few_bits(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """MatMulNBits: the weight, of 4 or 8 bits in blocks along k, becomes real when imported.
+    """MatMulNBits: the weight, of 2, 4 or 8 bits in blocks along k, becomes real when imported.
 
-    B is (n, blocks, block's bytes), the lower four bits first; scales are (n, blocks), and so are
-    zero points, packed alike, 2 ** (bits - 1) where there are none.
+    B is (n, blocks, block's bytes), the lowest bits first; scales are (n, blocks), and so are zero
+    points, packed alike, 2 ** (bits - 1) where there are none. Where the terms are in an order of
+    their own g_idx says of each which block's scale and zero point it has.
     """
     bits, rows = attribute(node, "bits", 4), attribute(node, "N")
     terms, block = attribute(node, "K"), attribute(node, "block_size")
-    if bits not in (4, BITS_OF_A_BYTE) or given(node, 4):
-        raise Unsupported(f"weights of {bits} bits, or in an order of their own", "use 4 or 8 bits")
-    weight, scale = (graph.constant(node.input[index]) for index in (1, 2))
-    zero = graph.constant(given(node, 3)) if given(node, 3) else None
-    if weight is None or scale is None or (given(node, 3) and zero is None):
+    if bits not in (2, 4, BITS_OF_A_BYTE):
+        raise Unsupported(f"weights of {bits} bits", "use 2, 4 or 8 bits")
+    names = [given(node, place) for place in range(1, 5)]
+    weight, scale, zero, order = (graph.constant(name) if name else None for name in names)
+    late = any(
+        name and found is None
+        for name, found in zip(names, (weight, scale, zero, order), strict=True)
+    )
+    if weight is None or scale is None or late:
         raise Unsupported("its weight is computed at run time", CONSTANT)
     blocks = -(-terms // block)
-    scale = scale.reshape(rows, blocks, 1)
+    of = np.arange(terms) // block if order is None else order[:terms]
+    if np.any((of < 0) | (of >= blocks)):
+        raise Unsupported(f"terms of blocks {of.min()} to {of.max()} of {blocks}", "correct g_idx")
+    scale = scale.reshape(rows, blocks)
     if zero is None:
-        offset = np.array(1 << (bits - 1), scale.dtype)
+        offset = np.full(scale.shape, 1 << (bits - 1), scale.dtype)
     elif zero.dtype == scale.dtype:
-        offset = zero.reshape(rows, blocks, 1)
+        offset = zero.reshape(rows, blocks)
     else:
-        packed = zero.reshape(rows, -1)
-        offset = _unpacked(packed, bits)[:, :blocks].reshape(rows, blocks, 1).astype(scale.dtype)
-    steps = _unpacked(weight.reshape(rows, blocks, -1), bits).astype(scale.dtype)
-    real = ((steps - offset) * scale).reshape(rows, -1)[:, :terms]
+        offset = _unpacked(zero.reshape(rows, -1), bits)[:, :blocks].astype(scale.dtype)
+    steps = _unpacked(weight.reshape(rows, -1), bits)[:, :terms].astype(scale.dtype)
+    real = (steps - offset[:, of]) * scale[:, of]
     build = NodeBuilder(graph, node)
     found = build("MatMul", node.input[0], np.ascontiguousarray(real.T))
     bias = given(node, 5)
@@ -275,8 +282,8 @@ def _unpacked(values: np.ndarray, bits: int) -> np.ndarray:
     values = values.view(np.uint8)
     if bits == BITS_OF_A_BYTE:
         return values
-    halves = np.stack([values & 15, values >> 4], axis=-1)
-    return halves.reshape(*values.shape[:-1], -1)
+    parts = [values >> shift & (1 << bits) - 1 for shift in range(0, BITS_OF_A_BYTE, bits)]
+    return np.stack(parts, axis=-1).reshape(*values.shape[:-1], -1)
 
 
 QUANTIZED: dict[str, Callable[[onnx.NodeProto, GraphEditor], Nodes]] = {
