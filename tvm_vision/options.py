@@ -109,6 +109,10 @@ class CompileOptions:
     whole_rows: bool = _switch(
         "normalizations that a network writes out, as one kernel each, on GPUs"
     )
+    join_chains: bool = _switch(
+        "small products of one row that follow each other, as gates of squeeze-excite, as one "
+        "kernel, on GPUs"
+    )
     fuse_data_movement: bool = _switch(
         "concatenations, slices, resizing, gates of channels, and normalizations with ReLU inside "
         "the convolution, product or sum over rows that reads them, on GPUs"

@@ -321,6 +321,13 @@ MORE = (
           "vit_base_patch16_siglip_224 inception_next_atto xcit_tiny_12_p8_224 "
           "vit_tiny_r_s16_p8_224"),
     *_all("timm", 240, "crossvit_9_dagger_240"),
+    *_all("timm", 224, "gernet_s repvgg_b0 convnext_femto regnety_004 resnetblur50 pvt_v2_b0 "
+          "hiera_small_224 mvitv2_small tiny_vit_5m_224 ghostnet_130 pit_s_224 starnet_s3 "
+          "mambaout_kobe visformer_small levit_conv_256 convit_small efficientvit_b2 fasternet_s "
+          "gcvit_xtiny rexnetr_200 resnet50_gn mobileone_s3 efficientformerv2_s2 "
+          "vit_base_patch16_clip_224"),
+    *_all("timm", 256, "seresnet33ts vit_wee_patch16_reg1_gap_256 mobilevitv2_050 "
+          "swinv2_tiny_window8_256 edgenext_base maxvit_rmlp_pico_rw_256"),
     *_all("timm", 256, "mobilenetv5_base botnet26t_256 regnetz_c16 darknet53 "
           "fastvit_sa12 mobilenetv4_conv_medium mobilevitv2_100 "
           "cs3darknet_focus_s"),

@@ -24,6 +24,7 @@ QUICK = (
     "maximum", "relu", "matmul", "max", "max_pool2d", "large depthwise", "matmul by split_k",
     "matmul by a trace",
     "winograd's image, m = 4", "winograd's output, m = 4", "attention", "plain attention",
+    "products in a row",
     "matmul on matrices",
     "conv2d by windows on matrices", "max, on a processor", "matmul, on a processor",
     "relu, on a processor", "conv2d, on a processor", "product that stores rows, on a processor",

@@ -128,6 +128,21 @@ def _general(elementwise: str, product: str, reduction: str) -> dict[str, Case]:
     }  # fmt: skip
 
 
+def _chain() -> Case:
+    """A row times a matrix times another."""
+    shapes = ((1, 67), (67, 20), (20, 19))
+
+    def function(dtype: str) -> tirx.PrimFunc:
+        row, *matrices = (
+            te.placeholder(shape, "float32", f"x{i}") for i, shape in enumerate(shapes)
+        )
+        inner = topi.nn.matmul(row, matrices[0])
+        made = te.create_prim_func([row, *matrices, topi.nn.matmul(inner, matrices[1])])
+        return narrowed(made, [0, 1, 2, 3]) if dtype == "float16" else made
+
+    return Case("chain", function, shapes, lambda x, a, b: x @ a @ b, 67 + 20 + 2)
+
+
 def _winograd(of_image: bool, m: int, on_processor: bool = False) -> Case:
     tiling = Tiling(m, 1, 7, 9, top=1, left=1)
     matrices, edge, channels = MATRICES[m], m + 2, B if on_processor else 3
@@ -378,6 +393,7 @@ CASES: dict[str, Case] = {
         for of_image in (True, False)
         for m in MATRICES
     },
+    "products in a row": _chain(),
     "attention": _attention("attention", "float16"),
     "plain attention": _attention("plain_attention", "float32"),
     "plain attention of fp16": _attention("plain_attention", "float16"),

@@ -26,7 +26,7 @@ from tvm.target import Target
 from ..freed_memory import FreedMemory
 from ..options import CompileOptions
 from ..schedules import TEMPLATES, Chooser, TargetLimits, schedule_function
-from ..schedules.gpu import attention, plain_attention, reduction
+from ..schedules.gpu import attention, chain, plain_attention, reduction
 from ..topi.attention import AttentionForm
 from ..tvm_compat.kept_types import keep_types
 from ..tvm_compat.llvm_functions import exact_functions
@@ -48,6 +48,7 @@ from .precision.convert_fp16 import to_fp16
 from .precision.mixed_precision_search import Part, fp32_roots
 from .relax.attention import fused_attention
 from .relax.banded_products import banded_products
+from .relax.chained_products import join_chains
 from .relax.common_shapes import in_common_shapes
 from .relax.correlations import correlations
 from .relax.drop_identities import drop_identities
@@ -323,6 +324,16 @@ def _join_rows(network: Compilation) -> None:
     )
 
 
+def _join_chains(network: Compilation) -> None:
+    network.module, joined = join_chains(
+        network.module,
+        network.limits.tensors,
+        worth=lambda products: chain.worth_joining(products, network.limits),
+        fits=lambda function: chain.fits(function, network.limits),
+    )
+    network.joined = {**network.joined, **joined}
+
+
 def _join_ends_of_sums(network: Compilation) -> None:
     def fits(function: Any) -> bool:
         return schedule_function(function, network.limits)[1] in TEMPLATES
@@ -501,6 +512,8 @@ PHASES: tuple[Phase, ...] = (
           lambda n: n.options.concat_in_place),
     Phase("whole_rows", RELAX, _join_rows, 3,
           lambda n: n.on_gpu and n.options.whole_rows),
+    Phase("chained_products", RELAX, _join_chains, 3,
+          lambda n: n.on_gpu and n.options.join_chains),
     Phase("ends_of_sums", RELAX, _join_ends_of_sums, 3, lambda n: n.on_gpu),
     Phase("fuse", RELAX, _fuse, 2),
     Phase("fuse_tir", RELAX, _fuse_tir, 2),

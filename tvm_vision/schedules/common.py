@@ -260,7 +260,7 @@ def inline_consumers(schedule: Schedule, block: Any) -> None:
     own = schedule.get(block).name_hint
     for other in blocks_of(schedule):
         inner = schedule.get_consumers(other) and not is_reduction(schedule, other)
-        if inner and schedule.get(other).name_hint != own and _follows(schedule, other, own):
+        if inner and schedule.get(other).name_hint != own and follows(schedule, other, own):
             inline_producers(schedule, other, own)
             schedule.compute_inline(other)
     consumers = schedule.get_consumers(block)
@@ -271,11 +271,11 @@ def inline_consumers(schedule: Schedule, block: Any) -> None:
         schedule.reverse_compute_inline(consumer)
 
 
-def _follows(schedule: Schedule, block: Any, name: str) -> bool:
+def follows(schedule: Schedule, block: Any, name: str) -> bool:
     """Whether a block is computed from the result of the block of a name."""
     producers = schedule.get_producers(block)
     return any(
-        schedule.get(producer).name_hint == name or _follows(schedule, producer, name)
+        schedule.get(producer).name_hint == name or follows(schedule, producer, name)
         for producer in producers
     )
 

@@ -33,6 +33,7 @@ from .cpu.processor import Processor
 from .gpu import (
     attention,
     attention_kernel,
+    chain,
     contraction,
     direct_conv,
     direct_conv_form,
@@ -164,6 +165,14 @@ TEMPLATES: dict[str, Template] = {
             elementwise.shape_of,
             elementwise.candidates,
             elementwise.schedule_elementwise,
+            few_registers=True,
+        ),
+        Template(
+            "chain",
+            chain.ChainShape,
+            chain.shape_of,
+            chain.candidates,
+            chain.schedule_chain,
             few_registers=True,
         ),
         Template(

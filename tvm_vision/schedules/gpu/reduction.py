@@ -279,7 +279,7 @@ def _sums_of(schedule: Schedule, blocks: list[Any]) -> RowSums:
     return RowSums(
         rows=tuple(rows),
         terms=product(axes),
-        along_rows=_reads_along_rows(schedule, sums[-1]),
+        along_rows=reads_along_rows(schedule, sums[-1]),
         again=len(sums) > 1 or (longer and not is_reduction(schedule, last)),
         axes=axes,
     )
@@ -301,7 +301,7 @@ def _terms(schedule: Schedule, block: Any) -> tuple[int, ...]:
     return tuple(extent for extent, kind in pairs if kind == "R" and extent > 1)
 
 
-def _reads_along_rows(schedule: Schedule, block: Any) -> bool:
+def reads_along_rows(schedule: Schedule, block: Any) -> bool:
     """Whether neighbours in memory, in the largest tensor that a sum goes over, are of several
     rows: its last index is one of rows, and where it is one of terms, too, as behind a reshape, no
     next term lies beside one. Axes of one element are none."""
