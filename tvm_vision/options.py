@@ -80,6 +80,10 @@ class CompileOptions:
     join_products: bool = _switch("products of one tensor that attention reads are one product")
     dp4a: bool = _switch("the dot product of four int8, where the device has it")
     split_k: bool = _switch("products of few results cut along their sum, over workgroups")
+    fetch_ahead: bool = _switch(
+        "products of float32 without matrices fetch the next tiles while they multiply, on GPUs "
+        "that kernels were timed on"
+    )
     halo: bool = _switch("convolutions on matrices keep their part of the image in shared memory")
     guarded_loads: str = _option(
         "auto",

@@ -49,6 +49,8 @@ class TargetLimits:
         coopmat_subtiles: whether their sums may go through shared memory a part after another.
         split_k: whether products may leave partial sums to a second kernel without a tuner's
             word. It pays where there are units to spare and memory is fast: on discrete GPUs.
+        fetch_ahead: whether products without matrices fetch the next tiles of float32 while they
+            multiply. It pays where it was timed; other drivers move loads ahead by themselves.
         halo: whether convolutions may keep their tile of the image in shared memory.
         dp4a: whether one instruction adds up the products of four bytes.
         tensors: most tensors of a kernel, inputs and results.
@@ -64,6 +66,7 @@ class TargetLimits:
     subgroup: int
     matrices: tuple[tuple[int, int, int], ...] = ()
     split_k: bool = False
+    fetch_ahead: bool = False
     halo: bool = True
     dp4a: bool = False
     int8_matrices: tuple[tuple[int, int, int], ...] = ()
@@ -102,6 +105,7 @@ class TargetLimits:
             coopmat_nchw=options.coopmat_nchw,
             coopmat_subtiles=options.coopmat_subtiles,
             split_k=options.split_k and device.cuts_sums,
+            fetch_ahead=options.fetch_ahead and device.measured,
             halo=options.halo,
             tensors=int(
                 attributes.get("max_per_stage_descriptor_storage_buffer", FEW_TENSORS)

@@ -132,6 +132,7 @@ def schedule_contraction(
         simpler=not device.measured,
         packed=device.packed_fp16,
         packed_lanes=device.packed_lanes,
+        ahead=limits.fetch_ahead,
     )
     if total is not None:
         schedule_total(schedule, total, limits)

@@ -24,6 +24,8 @@ from .tensor_intrinsics import dot_product
 from .tiles import add_up, cut_loops, inline_around, operands_of, pack_dp4a
 from .vectors import in_vectors
 
+MOST_UNROLLED = 64  # steps of a thread's turns over a tile
+
 
 def schedule_gemm(
     schedule: Schedule,
@@ -33,6 +35,7 @@ def schedule_gemm(
     simpler: bool = False,
     packed: bool = False,
     packed_lanes: int = 0,
+    ahead: bool = False,
 ) -> None:
     """Schedules a block whose iteration variables are b, m, n and k (one each, in that order).
 
@@ -44,6 +47,7 @@ def schedule_gemm(
             what four have in common is computed once.
         packed: products of fp16 are added up in fp16 within a tile (packed_fp16.py).
         packed_lanes: of subgroups that these ask for; 0 leaves it to the driver.
+        ahead: tiles of float32 are fetched into registers while those before are multiplied.
 
     Raises:
         tvm.s_tir.ScheduleError, NotThisKind: the kernel does not fit; the schedule is then spoilt.
@@ -62,8 +66,18 @@ def schedule_gemm(
         if packed_lanes:
             schedule.annotate(loops["worker"], SUBGROUP, packed_lanes)
             schedule.annotate(loops["worker"], KEEP_LOOPS, 1)
+    made = [schedule.get(operand).writes[0].source for operand in operands]
+    ahead = ahead and int(schedule.get(loops["k_tile"]).extent) > 1
+    ahead = ahead and all(str(each.ty.dtype.dtype) == "float32" for each in made)
     for operand in operands:
-        _fetch(schedule, products, operand, tile, loops, simpler)
+        if ahead:
+            _fetch_ahead(schedule, products, operand, tile, loops)
+        else:
+            _fetch(schedule, products, operand, tile, loops, simpler)
+    if ahead:
+        # The statements of a step are: A to registers, to shared memory, B likewise, the products.
+        schedule.annotate(loops["k_tile"], "software_pipeline_stage", [0, 1, 0, 1, 1])
+        schedule.annotate(loops["k_tile"], "software_pipeline_order", [1, 0, 3, 2, 4])
     for name in ("k_own", "m_own", "n_quad"):
         schedule.unroll(loops[name])
     if tile.dot > 1:
@@ -141,6 +155,36 @@ def _fetch(
         schedule.vectorize(last)
     else:
         schedule.unroll(last)
+    _to_registers(schedule, sums, shared, loops, neighbours)
+
+
+def _fetch_ahead(
+    schedule: Schedule, sums: Any, operand: Any, tile: GemmTile, loops: dict[str, Any]
+) -> None:
+    """Stages an operand: all of a tile to registers before any of it goes to shared memory, and
+    from there back, four values at a time."""
+    schedule.set_scope(operand, 0, "shared")
+    vectors = in_vectors(schedule, operand, [VECTOR])
+    schedule.compute_at(operand, loops["k_tile"], preserve_unit_loops=True)
+    if vectors:
+        row, column, own = schedule.get_loops(operand)[-3:]
+        turn, thread = schedule.split(schedule.fuse(row, column), [None, tile.threads])
+        schedule.bind(thread, "threadIdx.x")
+    else:
+        row, column = schedule.get_loops(operand)[-2:]
+        turn, thread, own = _over_threads(schedule, row, column, tile.threads)
+    # TVM takes the loop apart before it unrolls the parts.
+    schedule.annotate(turn, "pragma_auto_unroll_max_step", MOST_UNROLLED)
+    schedule.annotate(turn, "pragma_unroll_explicit", 1)
+    schedule.vectorize(own)
+    schedule.annotate(operand, "tirx.manifest_shared_memory_local_stage", 1)
+    _to_registers(schedule, sums, operand, loops, VECTOR)
+
+
+def _to_registers(
+    schedule: Schedule, sums: Any, shared: Any, loops: dict[str, Any], neighbours: int
+) -> None:
+    """Copies what a step of the products needs of a tile from shared memory."""
     made = schedule.get(shared).writes[0].source
     local = schedule.cache_read(sums, _place_of(schedule, sums, made), "local")
     schedule.compute_at(local, loops["k_quad"], preserve_unit_loops=True)
