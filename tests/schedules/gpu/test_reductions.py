@@ -196,6 +196,20 @@ def test_many_rows_have_a_thread_each_where_those_read_neighbours() -> None:
     assert default(RowSums(rows, 197, along_rows=False), limits).parts == 32
 
 
+@pytest.mark.parametrize(
+    ("rows", "terms", "parts"), [(9408, 49, 16), (64, 49, 16), (3136, 32, 16), (784, 96, 16)]
+)
+def test_no_thread_of_a_short_row_has_less_than_a_few_terms(
+    rows: int, terms: int, parts: int
+) -> None:
+    """Of windows of seven, as Swin's have; but what was timed keeps what it had."""
+    sums = RowSums((rows,), terms, along_rows=False)
+    tgl = TargetLimits.of(Target(known_devices()["tgl"].target_config()))
+    assert default(sums, tgl).parts == parts
+    lavapipe = TargetLimits.of(Target(known_devices()["lavapipe"].target_config()))
+    assert default(sums, lavapipe).parts == 32
+
+
 def test_pixels_of_a_small_image_share_their_sums_on_small_gpus() -> None:
     """A norm over channels that come first, of 56x56 pixels: as many threads are few for a GPU of
     eight units, by its model, that wait for each of 40 channels."""

@@ -45,6 +45,7 @@ MANY_ROWS = 2
 FEW_ROWS = 2  # for each workgroup that occupies a device
 THREADS_OF_ROWS = 128
 FEWEST_THREADS = 32  # of a row of many
+FEWEST_OF_OTHERS = 16  # of any row, by models, where nothing was timed
 SHORT_PART = 3  # terms of each thread, at least, where a row of many has more
 MOST_AGAIN = 16  # terms that each thread of few rows may go through again
 THREADS_FOR_A_ROW = 8  # that a device runs at once, beside the rows that need no more than one each
@@ -209,12 +210,15 @@ def default(sums: RowSums, limits: TargetLimits) -> RowShape:
 
 def _threads_of_a_row(sums: RowSums, most: int, limits: TargetLimits) -> int:
     """As many as there can be where rows are few; of many rows a line, more where it has long parts
-    and all threads together still fit the device at once."""
-    rows = product(sums.rows)
+    and all threads together still fit the device at once. By models, where nothing was timed, no
+    thread of a short row has less than a few terms."""
+    rows, measured = product(sums.rows), limits.device.measured
+    fewest = FEWEST_THREADS if measured else FEWEST_OF_OTHERS
     if rows <= FEW_ROWS * limits.device.enough.groups:
-        return most
+        long = measured or sums.terms > 2 * MOST_TERMS_IN_A_ROW
+        return most if long else max(fewest, min(sums.terms // SHORT_PART, most))
     together = THREADS_FOR_A_ROW * limits.device.enough.rows
-    return max(FEWEST_THREADS, min(sums.terms // SHORT_PART, together // rows, most))
+    return max(fewest, min(sums.terms // SHORT_PART, together // rows, most))
 
 
 def _neighbours(sums: RowSums, last: int, limits: TargetLimits) -> int:
