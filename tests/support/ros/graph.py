@@ -260,7 +260,8 @@ class Graph:
 
         A question is asked again while no answer comes: a server that has not yet discovered this
         client's reader waits a tenth of a second for it and then drops the answer, and nothing on
-        this side shows whether it has. What changes something is asked once.
+        this side shows whether it has. Parameters, which are the same when they are set twice, are
+        set again after half of the time; what else changes something is asked once.
         """
         client = self._clients.get(name)
         if client is None:
@@ -270,7 +271,7 @@ class Graph:
         if kind not in QUESTIONS and time.monotonic() - self._answered.get(name, -ANEW) >= ANEW:
             time.sleep(DISCOVERED)
         answers: queue.Queue[Any] = queue.Queue()
-        between = ASK_AGAIN if kind in QUESTIONS else timeout
+        between = ASK_AGAIN if kind in QUESTIONS else timeout / (1 + (kind is SetParameters))
         end = time.monotonic() + timeout
         while (left := end - time.monotonic()) > 0:
             future = client.call_async(request)
