@@ -26,6 +26,7 @@ from tvm.target import Target
 from ..freed_memory import FreedMemory
 from ..options import CompileOptions
 from ..schedules import TEMPLATES, Chooser, TargetLimits, schedule_function
+from ..schedules.common import can_schedule
 from ..schedules.gpu import attention, chain, plain_attention, reduction
 from ..topi.attention import AttentionForm
 from ..tvm_compat.kept_types import keep_types
@@ -320,7 +321,7 @@ def _join_rows(network: Compilation) -> None:
         network.module,
         network.limits.tensors,
         worth=_is_joined(network),
-        fits=lambda function: reduction.fits(function, network.limits),
+        fits=lambda function: can_schedule(reduction.schedule_reduction, function, network.limits),
     )
 
 
@@ -329,7 +330,7 @@ def _join_chains(network: Compilation) -> None:
         network.module,
         network.limits.tensors,
         worth=lambda products: chain.worth_joining(products, network.limits),
-        fits=lambda function: chain.fits(function, network.limits),
+        fits=lambda function: can_schedule(chain.schedule_chain, function, network.limits),
     )
     network.joined = {**network.joined, **joined}
 

@@ -135,6 +135,19 @@ class TargetLimits:
         return {FP16: self.matrices, INT8: self.int8_matrices}.get(factors, ())
 
 
+def can_schedule(
+    apply: Callable[[Schedule, TargetLimits], object],
+    function: tirx.PrimFunc,
+    limits: TargetLimits,
+) -> bool:
+    """Whether a schedule can be applied to a function."""
+    try:
+        apply(Schedule(function), limits)
+    except FAILURES:
+        return False
+    return True
+
+
 def blocks_of(schedule: Schedule) -> list[Any]:
     """The blocks of the only function, in the order they are computed."""
     return list(schedule.get_child_blocks(schedule.get_sblock("root")))

@@ -22,7 +22,7 @@ from tvm_vision.schedules.gpu.chain import RowProduct
 from .join_calls import Calls, Group, join_calls
 from .kernel_calls import INJECTIVE, MOST_CALLS, OUT_FUSABLE
 from .node_names import Nodes
-from .operators import fixed_shape
+from .operators import elements_of
 
 _NAME = "chained_products"
 REDUCED = tirx.IterVar.CommReduce
@@ -70,18 +70,17 @@ class _Calls(Calls):
         the first."""
         product = self._product(first)
         products = [] if product is None else [product]
-        group, last, inside = {first}, first, set()
+        group, wider, last = {first}, {first}, first
         while products:
             following = self._following(last, products[-1].results)
             if following is None:
                 break
             between, last, product = following
-            inside |= {*between, last}
+            wider = {*wider, *between, last}
             products.append(product)
-            wider = {first, *inside}
             if len(wider) > MOST_CALLS or self.tensors(wider) > most_tensors:
                 break
-            if self._takes_back(wider):
+            if self.cancel(wider):
                 break
             if worth(products):
                 group = wider
@@ -98,7 +97,7 @@ class _Calls(Calls):
         ends: set[Any] = set()
         for other, _ in self.bound[self.order[var] + 1 :]:
             if not made.isdisjoint(self.sources[other]):
-                if self.patterns[other] <= INJECTIVE and _elements(other) == results:
+                if self.patterns[other] <= INJECTIVE and elements_of(other) == results:
                     made.add(other)
                 else:
                     ends.add(other)
@@ -114,9 +113,6 @@ class _Calls(Calls):
         # The row, not the matrix, where both have as many elements.
         row = self.of[end].args[1].fields[0]
         return (made - {var}, end, product) if row.same_as(read[0]) else None
-
-    def _takes_back(self, group: set[Any]) -> bool:
-        return any(not self.apart.get(var, set()).isdisjoint(group) for var in group)
 
 
 def row_product(function: tirx.PrimFunc) -> RowProduct | None:
@@ -150,8 +146,3 @@ def _size(extents: Any) -> int | None:
     numbers = [None] if extents is None else [constant_integer(extent) for extent in extents]
     known = [number for number in numbers if number is not None]
     return math.prod(known) if len(known) == len(numbers) else None
-
-
-def _elements(var: Any) -> int | None:
-    shape = fixed_shape(var)
-    return None if shape is None else math.prod(shape)

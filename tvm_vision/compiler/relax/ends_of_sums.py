@@ -9,7 +9,6 @@ it that nothing else reads.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ from tvm import s_tir, tirx
 from .join_calls import Calls, Group, join_calls
 from .kernel_calls import BROADCAST, INJECTIVE, OUT_FUSABLE, REDUCTION
 from .node_names import Nodes
-from .operators import fixed_shape
+from .operators import elements_of
 from .whole_rows import summed
 
 _NAME = "end_of_sum"
@@ -83,7 +82,7 @@ class _Calls(Calls):
         return any(
             source not in group
             and (source in self._follows or self.patterns.get(source) == OUT_FUSABLE)
-            and _elements(source) == _elements(var)
+            and elements_of(source) == elements_of(var)
             and self.readers[source].issubset(group)
             for var in group
             for source in self.sources[var]
@@ -101,7 +100,7 @@ class _Calls(Calls):
     def _end_of(self, var: Any) -> Any:
         """What is made of a sum first, element by element; None where there is no such call."""
         end = self._only_reader(var)
-        if end is None or self.patterns[end] > BROADCAST or _elements(end) != _elements(var):
+        if end is None or self.patterns[end] > BROADCAST or elements_of(end) != elements_of(var):
             return None
         if end in self._taken or not self.apart.get(end, set()).isdisjoint([var]):
             return None
@@ -130,7 +129,7 @@ class _Calls(Calls):
         """Whether a call's kernel takes in who reads it."""
         takes = var in self._follows or self.patterns.get(var) == OUT_FUSABLE
         alone = takes and self._read_by_none_but(reader, var)
-        return alone and _elements(var) == _elements(reader)
+        return alone and elements_of(var) == elements_of(reader)
 
     def _read_by_none_but(self, reader: Any, var: Any) -> bool:
         found = self._only_reader(var)
@@ -155,8 +154,3 @@ def is_mean(function: tirx.PrimFunc) -> bool:
 
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, see))
     return len(sums) == 1 and summed(function) is not None
-
-
-def _elements(var: Any) -> int | None:
-    shape = fixed_shape(var)
-    return None if shape is None else math.prod(shape)

@@ -56,6 +56,10 @@ class Calls:
         """What one function of some calls reads and writes."""
         return 1 + len(_read_by([self.of[var] for var in group], group))
 
+    def cancel(self, group: Collection[Any]) -> bool:
+        """Whether a sum takes back what another call of a group adds."""
+        return any(not self.apart.get(var, set()).isdisjoint(group) for var in group)
+
     def group(self, members: Collection[Any]) -> Group:
         """The calls of some variables, in order."""
         return [(var, self.of[var]) for var in sorted(members, key=self.order.__getitem__)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm import relax
@@ -28,6 +29,12 @@ def fixed_shape(expr: Any) -> tuple[int, ...] | None:
         return None
     found = [getattr(extent, "value", None) for extent in extents]
     return None if None in found else tuple(int(extent) for extent in found if extent is not None)
+
+
+def elements_of(expr: Any) -> int | None:
+    """Of a tensor of fixed shape; None for anything else."""
+    shape = fixed_shape(expr)
+    return None if shape is None else math.prod(shape)
 
 
 def resized(resize: relax.Call, image: Any, layout: str, out_dtype: str = "") -> relax.Call:

@@ -130,10 +130,6 @@ class _Calls(Calls):
     def _reads(self, reader: Any, var: Any) -> int:
         return sum(bool(each.same_as(var)) for each in self.of[reader].args[1].fields)
 
-    def cancel(self, group: Collection[Any]) -> bool:
-        """Whether a sum takes back what another call of a group adds."""
-        return any(not self.apart.get(var, set()).isdisjoint(group) for var in group)
-
 
 def _groups(calls: _Calls, most_tensors: int, worth: Callable[[Rows], bool]) -> list[Group]:
     """The calls that become one each."""

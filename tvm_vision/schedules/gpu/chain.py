@@ -16,7 +16,6 @@ from tvm.ir import TensorLoad, Var
 from tvm.s_tir import Schedule
 
 from ..common import (
-    FAILURES,
     NotThisKind,
     TargetLimits,
     blocks_of,
@@ -167,15 +166,6 @@ def candidates(chain: Chain, limits: TargetLimits) -> list[ChainShape]:
             if shape not in found:
                 found.append(shape)
     return found
-
-
-def fits(function: Any, limits: TargetLimits) -> bool:
-    """Whether ``schedule_chain`` schedules a function."""
-    try:
-        schedule_chain(Schedule(function), limits)
-    except FAILURES:
-        return False
-    return True
 
 
 def schedule_chain(

@@ -17,7 +17,6 @@ from tvm.ir import TensorLoad, Var
 from tvm.s_tir import Schedule
 
 from ..common import (
-    FAILURES,
     NotThisKind,
     TargetLimits,
     extents_of,
@@ -127,16 +126,6 @@ def shape_of(schedule: Schedule) -> RowSums:
         NotThisKind: it has none, or they run over different rows.
     """
     return _sums_of(schedule, inline_all(schedule))
-
-
-def fits(function: Any, limits: TargetLimits) -> bool:
-    """Whether ``schedule_reduction`` schedules a function."""
-    schedule = Schedule(function)
-    try:
-        schedule_reduction(schedule, limits)
-    except FAILURES:
-        return False
-    return True
 
 
 def worth_joining(rows: int, terms: int, stretch: int, limits: TargetLimits) -> bool:
