@@ -99,6 +99,11 @@ def reading(source: Path) -> Iterator[Bag]:
     """A bag, opened. Raises InputError where nothing of it can be read."""
     _need_rosbags()
     need(source, "a bag", BAG, FOLDER)
+    if source.is_dir() and not _files(source):
+        endings = " or ".join(sorted(BAG_FILES))
+        raise InputError(
+            f"a bag is needed, and the folder '{source}' has no {endings} file: check the path"
+        )
     with contextlib.ExitStack() as stack:
         yield _opened(source, stack)
 

@@ -9,10 +9,11 @@ from rcl_interfaces.msg import SetParametersResult
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 
+from tvm_vision.error_lines import meant
 from tvm_vision.models.class_options import ClassOptions
 
 from .class_settings import PREFIX, ClassSettings, parameters_of, problem_in, split, widened
-from .ros_parameters import descriptor, like
+from .ros_parameters import descriptor
 
 
 class ClassParameters:
@@ -59,7 +60,7 @@ class ClassParameters:
         for name in self._settings.unknown(self._names):
             if name in quiet:
                 continue
-            hint = like(name, self._names, f"it has {', '.join(self._names[:12]) or 'none'}")
+            hint = meant(name, self._names, f"it has {', '.join(self._names[:12]) or 'none'}")
             self._node.get_logger().warning(
                 f"the parameters {PREFIX}{name}.* are of no class of the network in use: {hint}"
             )

@@ -145,6 +145,11 @@ def make_nodes(arguments: Sequence[str], **options: Any) -> list[Any]:
         # rclpy's own handlers would end the context under the node's feet.
         rclpy.init(args=others, signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
+        if type(error).__name__ == "UnknownROSArgsError":  # which has no public name
+            raise InputError(
+                "arguments of ROS are needed as '-p NAME:=VALUE' for parameters and '-r FROM:=TO' "
+                f"for names, found {error}: put -p or -r before them"
+            ) from None
         # A file of parameters, an argument or a variable of the environment.
         raise InputError(f"ROS cannot be started: {without_places(str(error))}") from None
     try:

@@ -43,7 +43,9 @@ def shots(
     Raises InputError for a source that cannot be read.
     """
     if not source.exists():
-        raise InputError(f"a bag, video, folder or image is needed, '{source}' does not exist")
+        raise InputError(
+            f"a bag, video, folder or image is needed, and '{source}' is not there: check the path"
+        )
     if is_bag(source):
         recorded = _bag(source, topic, tell)
         if not rate:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from difflib import get_close_matches
 from typing import Any
 
 from rcl_interfaces.msg import (
@@ -15,6 +14,7 @@ from rcl_interfaces.msg import (
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 
+from tvm_vision.error_lines import meant
 from tvm_vision.errors import InputError
 
 from . import qos_overrides
@@ -70,14 +70,8 @@ def name_unknown(node: Node, understood: Container[str]) -> None:
     """Say what was given and means nothing here: rclpy passes over it without a word."""
     for name in sorted(given(node)):
         if not (node.has_parameter(name) or name in understood or split(name)):
-            hint = like(name, parameters(), "docs/reference/node.md lists all there are")
+            hint = meant(name, parameters(), "docs/reference/node.md lists all there are")
             node.get_logger().warning(f"the parameter {name} is not known and ignored: {hint}")
-
-
-def like(name: str, known: Iterable[str], otherwise: str) -> str:
-    """What a name that is not known may have meant; ``otherwise`` where nothing is like it."""
-    close = get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def undeclared(node: Node, names: Iterable[str]) -> str:
@@ -86,7 +80,7 @@ def undeclared(node: Node, names: Iterable[str]) -> str:
     for name in names:
         if node.has_parameter(name):
             continue
-        hint = like(name, node._parameters, "ros2 param list names all there are")
+        hint = meant(name, node._parameters, "ros2 param list names all there are")
         classes = "of the network in use " if name.startswith(PREFIX) else ""
         return f"{name} is no parameter {classes}here: {hint}"
     return ""

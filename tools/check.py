@@ -284,4 +284,4 @@ def error_lines(
         for error in errors
         if not error.within(tolerance) and _is_close(error, tolerance, own)
     ]
-    return [*table(header, rows, left=2), *said]
+    return [*(table(header, rows, left=2) if rows else ()), *said]

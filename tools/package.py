@@ -38,7 +38,8 @@ def unpack(package: Path, folder: Path) -> None:
     from tvm_vision.package import unpack_package
 
     unpack_package(package, folder, variant=wanted_target())
-    click.echo(f"wrote {folder}: mod.json, mod.params, mod.so")
+    members = ", ".join(sorted(path.name for path in folder.iterdir()))
+    click.echo(f"wrote {folder}: {members}")
 
 
 @package.command()

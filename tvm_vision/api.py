@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 from .cache.packages import CompileReport, Description, asked_for, heard, put
 from .collecting import collected_seldom
 from .drivers import driver_of
-from .errors import InputError, PackageError
+from .errors import InputError
 from .freed_memory import FreedMemory
 from .options import CompileOptions
 from .whole_files import need_place, write_whole
@@ -165,7 +165,9 @@ def compile(
     """
     given = dict(locals())
     if output is not None:
-        need_place(Path(output), PackageError)
+        from .package.files import need_package_place
+
+        need_package_place(Path(output))
     tell = progress or (lambda words: None)
     how = CompileOptions.of(options, opt_level=opt_level, precision=precision, layout=layout)
     limit = _limit_of(how.precision, sample_images, max_error)

@@ -5,7 +5,7 @@ A leaf that imports nothing of ours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
 def lines_of(text: object) -> list[str]:
@@ -33,6 +33,14 @@ def no_attribute(of: str, name: str, others: Mapping[str, str]) -> AttributeErro
     """That ``of`` has no attribute of a name, and what has it here where other libraries have it:
     ``others`` by their names."""
     return AttributeError(f"a {of} has no '{name}'{use_of(name, others)}")
+
+
+def meant(name: str, known: Iterable[str], otherwise: str) -> str:
+    """What a name that is not known may have meant; ``otherwise`` where nothing is like it."""
+    from difflib import get_close_matches  # which no program needs that has no such error
+
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean '{close[0]}'?" if close else otherwise
 
 
 def use_of(name: str, others: Mapping[str, str]) -> str:

@@ -12,9 +12,10 @@ from typing import Any
 
 from . import api
 from .api import PathLike
-from .errors import InputError, PackageError
+from .errors import InputError
 from .package import Fleet, read_package, write_fleet
-from .whole_files import ScratchFolder, need_place
+from .package.files import need_package_place
+from .whole_files import ScratchFolder
 
 
 def compile_fleet(
@@ -42,7 +43,7 @@ def compile_fleet(
             "targets of different names are needed, and a name for each, found "
             f"{', '.join(called) or 'none'} for {len(targets)} targets"
         )
-    need_place(Path(output), PackageError)
+    need_package_place(Path(output))
     tell = progress or (lambda words: None)
     with ScratchFolder() as folder, ExitStack() as opened:
         packages = []

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .error_lines import use_of
+from .error_lines import meant, use_of
 from .errors import InputError
 
 _PREFIX = "TVM_VISION_"
@@ -174,10 +174,7 @@ class CompileOptions:
             raise InputError(f"an option is given once, found {twice[0]} twice: leave one out")
         values.update(given)
         if unknown := sorted(set(values) - set(_FIELDS)):
-            raise InputError(
-                f"options are {', '.join(_FIELDS)}, found '{unknown[0]}': see compile "
-                "--help-options"
-            )
+            raise InputError(f"options are needed, found '{unknown[0]}': {_known(unknown[0])}")
         return cls(**{**_from_environment(), **values})
 
     @classmethod
@@ -187,8 +184,7 @@ class CompileOptions:
         name = name.strip().replace("-", "_")
         if not equals or name not in _FIELDS:
             raise InputError(
-                f"an option as NAME=VALUE is needed, of {', '.join(_FIELDS)}, found '{written}': "
-                "see compile --help-options"
+                f"an option as NAME=VALUE is needed, found '{written}': {_known(name)}"
             )
         return name, _checked(_FIELDS[name], value.strip())
 
@@ -237,6 +233,13 @@ def _from_environment() -> dict[str, Any]:
         if text:
             found[name] = _checked(field, text, variable_of(name))
     return found
+
+
+def _known(name: str) -> str:
+    """What to do where no option has a name, or one that has it has no value."""
+    if name in _FIELDS:
+        return f"add = and {_either(_FIELDS[name].metadata['values'])}"
+    return meant(name, _FIELDS, f"there are {', '.join(_FIELDS)}, see compile --help-options")
 
 
 def _checked(field: Any, value: Any, where: str = "") -> Any:

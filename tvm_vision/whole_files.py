@@ -131,6 +131,14 @@ def need_place(path: Path, error: type[TvmVisionError] = InputError) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
+def need_room(folder: Path, size: int) -> None:
+    """Raise OSError where the disk of a folder has no room for so many bytes: before what is
+    written by others who do not say that it failed."""
+    disk = os.statvfs(folder)
+    if disk.f_bavail * disk.f_frsize < size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 @contextlib.contextmanager
 def writing(path: Path, error: type[TvmVisionError] = InputError) -> Iterator[None]:
     """An OSError of the block becomes ``error`` with the line that ``path`` cannot be written."""

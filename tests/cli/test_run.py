@@ -23,6 +23,20 @@ def x_file(tmp_path):
     return tmp_path / "x.npz"
 
 
+@pytest.mark.parametrize("content", [b"\x80\x04rubbish", None])
+def test_objects_are_refused_without_a_word_on_how_to_load_them(
+    refuses, tiny_package, tmp_path, content
+):
+    path = tmp_path / "x.npz"
+    if content is None:
+        np.savez(path, q=np.array([{}], dtype=object))
+    else:
+        path.write_bytes(content)
+    said = refuses("run", tiny_package, "--inputs", path)
+    assert "is not an .npz file of arrays of numbers: write one by numpy.savez" in said
+    assert "allow_pickle" not in said and "unsafely" not in said
+
+
 def test_run_from_npz_to_npz(command, tiny_package, x_file, tmp_path):
     result = command(
         "run", tiny_package, "--inputs", x_file, "--output", tmp_path / "new" / "y.npz"

@@ -36,6 +36,17 @@ def test_a_model_of_a_newer_format_than_onnxruntime_knows(as_file, tmp_path):
     assert model.ir_version == 99
 
 
+def test_inputs_of_another_model_are_told_by_their_shape():
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ("n", 3, 4)) for n in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    found = Reference(model)
+    assert found.run({"x": np.ones((2, 3, 4), np.float32)})["y"].shape == (2, 3, 4)
+    for shape in ((2, 3, 5), (3, 4), (2, 3, 4, 1)):
+        with pytest.raises(InputError, match=r"x \['n', 3, 4\] is needed, found \[.*is this the"):
+            found.run({"x": np.ones(shape, np.float32)})
+
+
 @pytest.mark.parametrize(("cast", "computes"), [(False, True), (True, False)])
 def test_a_model_that_computes_in_fp16(cast, computes):
     """Weights that are kept in fp16 and cast to float32 are no such model's."""

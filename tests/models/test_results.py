@@ -110,6 +110,11 @@ def test_a_result_in_words():
     timing = Timing(1, 1, 1)
     assert VisionResult(timing, detections(), mask).describe() == "robot 90, ball 50; field 75 %"
     assert VisionResult(timing, Detections.none(NAMES)).describe() == "nothing"
+    # A network for scenes has 150 classes, of which a frame shows a few.
+    many = ("background", "field", *(f"class{number}" for number in range(148)))
+    assert VisionResult(timing, None, SegmentationMask(mask.mask, many)).describe() == "field 75 %"
+    empty = SegmentationMask(np.zeros((2, 2), np.uint8), many)
+    assert VisionResult(timing, None, empty).describe() == "background 100 %"
     found = Classification((3, 1), ("cat", "dog"), (0.75, 0.25))
     assert VisionResult(timing, classification=found).describe() == "cat 75, dog 25"
 

@@ -110,6 +110,7 @@ def test_repacking_checks_like_reading(tmp_path):
         (lambda p: repack_package(p / "a.tar", p / "b.tar"), "a folder is needed to repack"),
         (lambda p: unpack_package(p / "a.tar", p / "full"), r"has other files \('mine'\)"),
         (lambda p: unpack_package(p / "a.tar", p / "a.tar" / "x"), "cannot be written"),
+        (lambda p: unpack_package(p / "a.tar", p / "full" / "mine"), r"ends in \.tar .*is a file"),
     ],
 )
 def test_the_wrong_way_round(tmp_path, call, message):

@@ -262,6 +262,12 @@ def test_what_is_no_bag(tmp_path, content, words):
         process_bag(source, tmp_path / "out.mcap", fakes.FakeModel())
 
 
+def test_a_folder_without_a_bag(tmp_path):
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(InputError, match=r"the folder '.*photos' has no \.db3 or \.mcap file"):
+        process_bag(tmp_path / "photos", tmp_path / "out.mcap", fakes.FakeModel())
+
+
 def test_a_bag_of_which_nothing_is_left(bag, tmp_path):
     source = tmp_path / "in.mcap"
     source.write_bytes(bag.read_bytes()[:100])

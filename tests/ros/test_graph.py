@@ -353,9 +353,9 @@ def test_options_of_classes_count_at_once_and_are_told(graph, node, camera, dete
     # What is not there has no answer of rclpy's but "undeclared parameter(s): []".
     assert graph.set(**{"classes.bal.confidence": 0.5}) == (
         "classes.bal.confidence is no parameter of the network in use here: "
-        "did you mean classes.ball.confidence?"
+        "did you mean 'classes.ball.confidence'?"
     )
-    assert "did you mean confidence?" in graph.set_at_once(confidense=0.5)
+    assert "did you mean 'confidence'?" in graph.set_at_once(confidense=0.5)
     assert "ros2 param list" in graph.set(xyzzy=1)
     # A whole number for a double.
     assert graph.set(**{"classes.ball.confidence": -1}) == ""

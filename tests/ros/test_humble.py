@@ -25,7 +25,7 @@ def test_on_what_humble_has(graph, start, models):
         assert graph.get("confidence") == 1.0
         assert graph.set(confidence=2.0) != ""
         assert (
-            graph.set(confidenc=0.5) == "confidenc is no parameter here: did you mean confidence?"
+            graph.set(confidenc=0.5) == "confidenc is no parameter here: did you mean 'confidence'?"
         )
         assert graph.set(**{"classes.ball.enabled": False}, confidence=0.1) == ""
         inbox.clear()

@@ -126,6 +126,13 @@ def test_wrong_arguments_end_it_with_one_line(start, arguments, words):
     assert "Traceback" not in process.log
 
 
+def test_parameters_without_their_letter_end_it_with_one_line(start):
+    process = start(ros=("model:=yoeo.tar",))
+    assert process.popen.wait(20) == os.EX_CONFIG
+    process.wait_for("found ['model:=yoeo.tar']: put -p or -r before them")
+    assert "Traceback" not in process.log
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -163,7 +170,7 @@ def test_parameters_that_are_not_known_are_named(start, tmp_path):
     path = tmp_path / "parameters.yaml"
     path.write_text("vision:\n  ros__parameters:\n    confidenc: 0.4\n    color: red\n")
     process = start("use_sim_time:=false", ros=("--params-file", str(path)))
-    process.wait_for("the parameter confidenc is not known and ignored: did you mean confidence?")
+    process.wait_for("the parameter confidenc is not known and ignored: did you mean 'confidence'?")
     process.wait_for(
         "the parameter color is not known and ignored: docs/reference/node.md lists all"
     )

@@ -1,5 +1,7 @@
 """Files that are written: names, contents, and nothing half-written."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,32 @@ def test_ctrl_c_keeps_what_a_camera_has_seen(tmp_path):
             writer.write(Frame(f"camera 0#{index}", shade(0), "camera 0", 0.0), shade(0))
         raise KeyboardInterrupt
     assert len(list(frames(writer.written))) == 3
+
+
+@pytest.mark.parametrize("frames_before", [0, 2])
+def test_a_full_disk_leaves_no_half_video(tmp_path, monkeypatch, frames_before):
+    # OpenCV writes on without a word, to a file that nothing can read.
+    room = [1 << 40] * (1 + frames_before) if frames_before else []
+    monkeypatch.setattr(
+        "os.statvfs", lambda _: SimpleNamespace(f_frsize=1, f_bavail=room.pop() if room else 4096)
+    )
+    with (
+        pytest.raises(InputError, match=r"drive\.mp4' cannot be written \(No space left"),
+        FrameWriter(tmp_path) as writer,
+    ):
+        for index in range(1 + frames_before):
+            writer.write(Frame(f"drive.avi#{index}", shade(0), "drive.avi", 10.0), shade(0))
+    assert list(tmp_path.iterdir()) == [] and writer.written == []
+
+
+def test_a_video_that_opencv_could_not_end_is_none(tmp_path, monkeypatch):
+    with (
+        pytest.raises(InputError, match=r"drive\.mp4' cannot be written \(OpenCV could not"),
+        FrameWriter(tmp_path) as writer,
+    ):
+        writer.write(Frame("drive.avi#0", shade(0), "drive.avi", 10.0), shade(0))
+        monkeypatch.setattr("tvm_vision.runtime.sinks._is_video", lambda path: False)
+    assert list(tmp_path.iterdir()) == [] and writer.written == []
 
 
 def test_folders_that_cannot_be(tmp_path):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -268,5 +269,25 @@ def test_a_server_whose_session_crashes_comes_back() -> None:
 def test_no_free_port() -> None:
     from tvm_vision.tuning import rpc
 
-    with pytest.raises(TuningError, match="a free port"):
-        rpc.serve(key="k", host="192.0.2.1", port=9600, port_end=9601)
+    with socket.create_server((rpc.LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(TuningError, match=f"a free port from {port} to {port} at"):
+            rpc.serve(key="k", port=port, port_end=port)
+
+
+def test_the_last_port_is_tried() -> None:
+    from tvm_vision.tuning import rpc
+
+    said: list[str] = []
+    with socket.create_server((rpc.LOOPBACK, 0)) as free:
+        port = free.getsockname()[1]
+    rpc.serve(key="k", port=port, port_end=port, tell=said.append, stop=lambda: bool(said))
+    assert said == [f"serving 'k' at {rpc.LOOPBACK}:{port}"]
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-board.invalid"])
+def test_no_address_of_this_machine(host: str) -> None:
+    from tvm_vision.tuning import rpc
+
+    with pytest.raises(TuningError, match=f"an address of this machine is needed .*'{host}' is no"):
+        rpc.serve(key="k", host=host, port=9600, port_end=9601)

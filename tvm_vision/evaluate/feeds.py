@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..errors import InputError
 
@@ -17,4 +18,16 @@ def need_inputs(found: Iterable[str], needed: Sequence[str]) -> None:
         raise InputError(
             f"the model's inputs {', '.join(needed)} are needed, found {', '.join(names)}: is this "
             "the model that the package was made from?"
+        )
+
+
+def need_shape(name: str, found: Sequence[int], needed: Sequence[Any]) -> None:
+    """Raises InputError unless an input has a reference's shape, of which only numbers count: other
+    sizes are open."""
+    fixed = [isinstance(size, int) for size in needed]
+    sizes = [size for size, is_fixed in zip(found, fixed, strict=False) if is_fixed]
+    if len(found) != len(needed) or sizes != [size for size in needed if isinstance(size, int)]:
+        raise InputError(
+            f"the model's input {name} {list(needed)} is needed, found {list(found)}: is this the "
+            "model that the package was made from?"
         )

@@ -12,7 +12,7 @@ from ..error_lines import first_line
 from ..errors import InputError, UnsupportedModelError
 from ..file_kinds import TFLITE, kind_of, need_model
 from ..frontend.input_values import InputValues, value_array
-from .feeds import OTHER_INPUTS, need_inputs
+from .feeds import OTHER_INPUTS, need_inputs, need_shape
 from .litert import LiteRtReference, has_litert
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ class Reference:
         try:
             values = self._session.run(None, {**self._wide(inputs), **self._fixed})
         except Exception as error:
+            self._need_shapes(inputs)
             raise InputError(
                 f"onnxruntime cannot run the model ({_reason(error)}): {OTHER_INPUTS}"
             ) from None
@@ -138,6 +139,12 @@ class Reference:
             else:
                 found[name] = value
         return found
+
+    def _need_shapes(self, inputs: Mapping[str, np.ndarray]) -> None:
+        """Raise InputError where an input has not the shape that the model says."""
+        for value in self._session.get_inputs():
+            if value.name in inputs:
+                need_shape(value.name, inputs[value.name].shape, value.shape)
 
     def _wide(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Inputs of float16 and bfloat16 as float32, where it is computed in that."""

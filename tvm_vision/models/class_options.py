@@ -10,13 +10,13 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..error_lines import meant
 from ..errors import InputError
 
 Bools = npt.NDArray[np.bool_]
@@ -129,8 +129,7 @@ def check_class_names(given: Iterable[str], class_names: Sequence[str]) -> None:
     """Raise InputError for options of a class that a network lacks."""
     for name in given:
         if name not in class_names:
-            close = get_close_matches(name, class_names, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"it has {_listed(class_names)}"
+            hint = meant(name, class_names, f"it has {_listed(class_names)}")
             raise InputError(f"options of the network's classes are needed, found '{name}': {hint}")
 
 

@@ -347,8 +347,8 @@ class VisionResult:
     def describe(self) -> str:
         """One line for people: "ball 93, robot 88; field 61 %, lines 4 %".
 
-        Scores in percent, then the part of the frame that each class of the mask takes, but for the
-        first one, the background, and the range of depths.
+        Scores in percent, then the part of the frame that each class of the mask takes, of those
+        that are seen and but for the first one, the background, and the range of depths.
         """
         words = []
         if self.classification is not None:
@@ -363,8 +363,9 @@ class VisionResult:
             words.append(", ".join(boxes) or "nothing")
         if self.segmentation is not None:
             mask = self.segmentation
-            parts = [f"{name} {100 * mask.share(name):.0f} %" for name in mask.class_names[1:]]
-            words.append(", ".join(parts))
+            shares = {name: mask.share(name) for name in mask.class_names[1:]}
+            parts = [f"{name} {100 * share:.0f} %" for name, share in shares.items() if share]
+            words.append(", ".join(parts) or f"{mask.class_names[0]} 100 %")
         if self.depth is not None:
             values, unit = self.depth.values, self.depth.unit
             words.append(f"depth {values.min():.3g} to {values.max():.3g} {unit}".rstrip())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import PackageError
 from ..file_kinds import PACKAGES, need
-from ..whole_files import ScratchFolder, whole
+from ..whole_files import ScratchFolder, need_place, whole
 from . import container
 from .build import package_info, write_library
 from .container import INFO, LIBRARY, MEMBERS, PARAMS, SIGNATURE, Extent
@@ -129,6 +129,20 @@ def sign_package(path: PathLike, key: PrivateKey) -> Statement:
     return statement
 
 
+def need_package_place(path: Path) -> None:
+    """Raise PackageError where no package can be written at ``path`` as far as is known: before
+    work that takes long."""
+    if path.suffix != ".tar":
+        if path.is_file():
+            raise PackageError(
+                f"a name that ends in .tar is needed, or a folder for the package, and '{path}' is "
+                "a file: name another place"
+            )
+        if others := _other_files(path):
+            raise PackageError(f"'{path}' has other files ('{others[0]}'): choose a new folder")
+    need_place(path, PackageError)
+
+
 @contextlib.contextmanager
 def _scratch_folder() -> Iterator[Path]:
     """A temporary folder that goes with the block."""
@@ -145,9 +159,8 @@ def _checksum(path: Path) -> str:
 def _store(folder: Path, path: Path, *, tar: bool | None = None) -> None:
     """Put the members where they belong, all or none; as a tar where ``path`` is so called."""
     tar = path.suffix == ".tar" if tar is None else tar
-    others = [] if tar else _other_files(path)
-    if others:
-        raise PackageError(f"'{path}' has other files ('{others[0]}'): choose a new folder")
+    if not tar:
+        need_package_place(path)
     names = [name for name in (*MEMBERS, SIGNATURE) if (folder / name).exists()]
     with whole(path, PackageError) as fresh:
         if tar:

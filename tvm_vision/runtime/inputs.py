@@ -43,7 +43,12 @@ def load_arrays(path: Path) -> Arrays:
             with archive:
                 return {name: archive[name] for name in archive.files}
     except Exception as error:  # zipfile, zlib and numpy raise every kind there is
-        raise InputError(f"'{path}' is not an .npz file of arrays: {first_line(error)}") from None
+        # numpy takes what it does not know for a pickle, and says how to load it unsafely.
+        reason = "" if "pickle" in str(error) else f" ({first_line(error)})"
+        raise InputError(
+            f"'{path}' is not an .npz file of arrays of numbers{reason}: write one by "
+            "numpy.savez(name=...)"
+        ) from None
     raise InputError(f"'{path}' has one unnamed array: save it by numpy.savez(name=...)")
 
 

@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..whole_files import ScratchFolder, put, why_not, write_whole, writing
+from ..whole_files import ScratchFolder, need_room, put, why_not, write_whole, writing
 from .sources import Frame
 
 Image = npt.NDArray[np.uint8]
 # Of videos that do not say, and of cameras.
 USUAL_RATE = 30.0
+# More than the list of frames at a video's end takes, sixteen bytes for each, for hours of it.
+LIST_BYTES = 4 << 20
 
 
 class OutputFolder:
@@ -100,6 +102,7 @@ class _Video:
         self._path = path
         self._size = (image.shape[1], image.shape[0])
         with writing(path):
+            need_room(path.parent, image.nbytes + LIST_BYTES)
             self._scratch = ScratchFolder(path.parent)
         self._fresh = self._scratch.path / path.name
         fourcc = cv2.VideoWriter.fourcc(*"mp4v")
@@ -115,17 +118,31 @@ class _Video:
         if (image.shape[1], image.shape[0]) != self._size:
             # Some cameras change their mode; a file has one size.
             image = cv2.resize(image, self._size).astype(np.uint8, copy=False)
+        # OpenCV does not say what it could not write; an encoded frame is smaller than its pixels.
+        with writing(self._path):
+            need_room(self._scratch.path, image.nbytes + LIST_BYTES)
         self._writer.write(image)
 
     def finish(self) -> Path:
         self._writer.release()
         with writing(self._path), self._scratch:
+            # It has no list at its end where a disk refused it otherwise than by being full.
+            if not _is_video(self._fresh):
+                raise OSError("OpenCV could not write all of the video")
             put(self._fresh, self._path)
         return self._path
 
     def discard(self) -> None:
         self._writer.release()
         self._scratch.close()
+
+
+def _is_video(path: Path) -> bool:
+    capture = cv2.VideoCapture(str(path))
+    try:
+        return capture.isOpened()
+    finally:
+        capture.release()
 
 
 def write_png(path: Path, image: npt.NDArray[Any]) -> None:

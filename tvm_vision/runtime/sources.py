@@ -129,7 +129,10 @@ def _frames(
             f"an image or video is needed, and '{path}' is text: give the names in it themselves, "
             f"as $(cat {path}) does"
         )
-    none = f"'{path}' is neither an image nor a video that OpenCV can read"
+    none = (
+        f"'{path}' is neither an image nor a video that OpenCV can read: copy it again, or convert "
+        "it by ffmpeg"
+    )
     return _video(str(path), path.name, none)
 
 

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -95,7 +96,7 @@ def _start(
         return rpc.Server(
             host,
             port,
-            port_end,
+            port_end + 1,  # which TVM does not try
             key=key,
             tracker_addr=tracker,
             custom_addr=address,
@@ -103,8 +104,21 @@ def _start(
             server_init_callback=partial(announce, str(folder)),
         )
     except Exception as error:
+        _need_own_address(host)
         raise TuningError(
             f"a free port from {port} to {port_end} at {host} is needed: {last_line(error)}"
+        ) from None
+
+
+def _need_own_address(host: str) -> None:
+    """Raise TuningError where ``host`` is no address that this machine can listen at."""
+    try:
+        with socket.create_server((host, 0), family=socket.getaddrinfo(host, 0)[0][0]):
+            pass
+    except OSError as error:
+        raise TuningError(
+            f"an address of this machine is needed to listen at, and '{host}' is none "
+            f"({error.strerror or last_line(error)}): 'ip -brief address' lists them"
         ) from None
 
 
