@@ -1,8 +1,9 @@
 """The networks that engines are compared on: ONNX with fixed random weights, from one place.
 
-Those that the tests have too come from ``tests/networks.py``; ResNet-50 (its 3×3 convolutions have
-the stride) and YOEO, by the structure of its default ``yoeo.cfg``, are built here. Those of the
-demo have its trained weights, and are timed from a photo to boxes and a mask (``frames.py``).
+Those that the tests have too come from ``tests/support/networks.py``; ResNet-50 (its 3×3
+convolutions have the stride) and YOEO, by the structure of its default ``yoeo.cfg``, are built
+here. Those of the demo have its trained weights, and are timed from a photo to boxes and a mask
+(``frames.py``).
 """
 
 from __future__ import annotations

@@ -17,7 +17,10 @@ PAGES = sorted(
     for path in ROOT.glob(pattern)
 )
 # Beside links, sources and documents name documents by their path.
-NAMED = re.compile(r"(?<![\w./-])((?:docs|benchmarks|examples|scripts)/[\w./-]+\.(?:md|py))\b")
+_ROOMS = (
+    "docs|benchmarks|examples|scripts|tests|tools|training|tvm_vision|ros2_node|config|launch|cpp"
+)
+NAMED = re.compile(rf"(?<![\w./-])((?:{_ROOMS})/[\w./-]+\.(?:md|py))\b")
 
 
 def prose(text: str) -> str:
