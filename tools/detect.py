@@ -77,9 +77,10 @@ def detect(
     image, a folder of images, a pattern of these in quotes, a video file, the number of a camera,
     or the address of a stream (rtsp://, http://, ...).
 
-    Prints a line for each frame: time, boxes with their scores in percent, how much of the
-    image each class takes that is seen, the range of depths. With --json boxes are x1, y1, x2, y2 in
-    pixels, corners of oriented boxes and keypoints x and y, and masks run lengths as COCO's.
+    Prints a line for each frame: time, boxes with their scores in percent, how much of the image
+    each class takes of those that the mask shows, the range of depths. With --json boxes are x1,
+    y1, x2, y2 in pixels, corners of oriented boxes and keypoints x and y, and masks run lengths as
+    COCO's.
 
     \b
     Example:

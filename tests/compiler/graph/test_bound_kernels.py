@@ -255,8 +255,9 @@ def test_only_what_grows_is_cut(model, kernels):
 @pytest.mark.parametrize("most", [5, 8, 16, 32])
 @pytest.mark.parametrize("model", [attended(12), ladder(60)])
 def test_what_is_cut_has_no_more_tensors_than_a_kernel_may(model, most):
-    whole = set(graph_of(model).functions)
-    parts = [k for k in bound_kernels(graph_of(model), most).kernels if k.function not in whole]
+    graph = graph_of(model)
+    whole = set(graph.functions)
+    parts = [k for k in bound_kernels(graph, most).kernels if k.function not in whole]
     assert parts
     assert all(len(k.inputs) + len(k.outputs) <= most for k in parts)
 

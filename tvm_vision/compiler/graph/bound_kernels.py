@@ -23,6 +23,7 @@ from tvm.ir import prim
 from ..tir.cast_buffers import block_with
 from ..tir.dead_block_elimination import only_stores
 from ..tir.prescheduled import launches, parts_of
+from ..tir.stores import all_of
 from .lower import unused_name
 from .static_graph import KernelCall, StaticGraph
 
@@ -120,16 +121,10 @@ def _stages(func: Any) -> dict[Any, _Stage]:
         (buffer,) = stored
         stage = stages.setdefault(buffer, _Stage(buffer))
         stage.statements.append(number)
-        stage.loads.update(load.source for load in _found(part, ir.TensorLoad))
-        stage.stores += _found(part, tirx.BufferStore)
+        stage.loads.update(load.source for load in all_of(part, ir.TensorLoad))
+        stage.stores += all_of(part, tirx.BufferStore)
         stage.inlined &= len(stage.statements) == 1 and not _stays(part)
     return stages
-
-
-def _found(within: Any, kind: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(within, (kind, found.append))
-    return found
 
 
 def _stays(statement: Any) -> bool:
@@ -215,8 +210,8 @@ def _reads(stage: _Stage, ahead: _Axes) -> dict[Any, _Axes]:
     reads: dict[Any, _Axes] = {}
     for store in stage.stores:
         own = {v: ahead[d] for d, at in enumerate(store.indices) if d in ahead
-               for v in _found(at, ir.Var)}  # fmt: skip
-        for load in _found(store.value, ir.TensorLoad):
+               for v in all_of(at, ir.Var)}  # fmt: skip
+        for load in all_of(store.value, ir.TensorLoad):
             place = reads.setdefault(load.source, {})
             for axis, at in enumerate(load.indices):
                 place[axis] = place.get(axis, _Index()) + _index(at, own)
@@ -229,7 +224,7 @@ def _index(expression: Any, own: dict[Any, _Index]) -> _Index:
         return own.get(expression, _Index(1))
     parts = [part for name in ("a", "b") if (part := getattr(expression, name, None)) is not None]
     if not parts:  # constants, and what is computed of loads
-        return _Index(len(_found(expression, ir.Var)))
+        return _Index(len(all_of(expression, ir.Var)))
     found = sum((_index(part, own) for part in parts), _Index())
     divides = isinstance(expression, _DIVISIONS)
     return replace(found, nested=found.nested + divides)

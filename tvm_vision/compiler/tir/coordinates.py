@@ -16,7 +16,7 @@ from tvm import ir, tirx
 from tvm.ir import prim
 
 from .fp16_sums import function_name
-from .stores import Stores, found
+from .stores import Stores, all_of
 
 # Sums over so few are of coordinates: homogeneous ones in space have four.
 FEW = 4
@@ -61,7 +61,7 @@ def _read_by_indices(stores: Stores) -> Iterator[Any]:
 def _divided(stores: Stores) -> Iterator[Any]:
     """The buffers of whose numbers remainders are taken, and what they are divided by."""
     values = (value for pairs in stores.written.values() for value, _ in pairs)
-    for remainder in (r for value in values for r in found(value, prim.Mod)):
+    for remainder in (r for value in values for r in all_of(value, prim.Mod)):
         if str(remainder.ty.dtype).startswith("float"):
             yield from (*stores.loaded(remainder.a), *stores.loaded(remainder.b))
 
@@ -69,7 +69,7 @@ def _divided(stores: Stores) -> Iterator[Any]:
 def _angles(stores: Stores) -> Iterator[Any]:
     """The buffers of whose numbers sines, cosines and tangents are taken."""
     values = (value for pairs in stores.written.values() for value, _ in pairs)
-    for call in (call for value in values for call in found(value, ir.Call)):
+    for call in (call for value in values for call in all_of(value, ir.Call)):
         if function_name(call) in _OF_ANGLES:
             yield from stores.loaded(call.args[0])
 
@@ -80,7 +80,7 @@ def _compared(stores: Stores) -> Iterator[Any]:
     An arg max compares, too, to find the first of equal ones: it reduces.
     """
     values = [value for pairs in stores.written.values() for value, terms in pairs if terms == 1]
-    for comparison in (c for value in values for c in found(value, (prim.EQ, prim.NE))):
+    for comparison in (c for value in values for c in all_of(value, (prim.EQ, prim.NE))):
         sides = comparison.a, comparison.b
         read = [set(stores.loaded(side)) for side in sides]
         # A number that is not equal to itself is NaN, in any type.

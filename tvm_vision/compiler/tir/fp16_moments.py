@@ -18,7 +18,7 @@ from tvm.ir import prim
 
 from .cast_buffers import choice_parts
 from .fp16_sums import function_name, number_of, reads
-from .stores import Stores, found
+from .stores import Stores, all_of
 
 # What numbers are: products of two tensors, element by element, or squares; sums of products, with
 # weights or without, and of squares alone; sums of products of other elements, as of matrices.
@@ -102,7 +102,7 @@ class _Reader:
         """The buffers that such differences are computed of: a moment less a product, and squares
         with products of matrices, which may be those of -2x."""
         values = [value for pairs in self.written.values() for value, terms in pairs if terms == 1]
-        for each in (each for value in values for each in found(value, (prim.Add, prim.Sub))):
+        for each in (each for value in values for each in all_of(value, (prim.Add, prim.Sub))):
             sides = each.a, each.b
             less, more = sorted(map(self._of_value, sides))
             of_moments = isinstance(each, prim.Sub) and less in _PRODUCTS and more in _MOMENTS

@@ -43,7 +43,7 @@ class Stores:
             starts.append(block.init)
             axes = [a for a in block.iter_vars if a.iter_type == tirx.IterVar.CommReduce]
             number = math.prod(int(getattr(a.dom.extent, "value", UNKNOWN)) for a in axes)
-            for store in found(block.body, tirx.BufferStore):
+            for store in all_of(block.body, tirx.BufferStore):
                 handle = store.__chandle__()
                 terms[handle] = max(number, terms.get(handle, 1))
 
@@ -55,7 +55,7 @@ class Stores:
                 (ir.TensorLoad, lambda load: self.indices.extend(load.indices)),
             ],
         )
-        for store in found(func.body, tirx.BufferStore):
+        for store in all_of(func.body, tirx.BufferStore):
             self.indices.extend(store.indices)
             if not any(store.same_as(start) for start in starts if start is not None):
                 value = store.value, terms.get(store.__chandle__(), 1)
@@ -108,7 +108,7 @@ def once_each(asked: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
     return answer
 
 
-def found(node: Any, kinds: Any) -> list[Any]:
+def all_of(node: Any, kinds: Any) -> list[Any]:
     """All parts of these kinds."""
     parts: list[Any] = []
     tvm_ffi.structural_walk(node, (kinds, parts.append))

@@ -21,6 +21,7 @@ from ...package import ClassGroup, ModelInfo, Preprocessing, YoeoHead, YoeoInfo
 from ...package.class_thresholds import check_class_thresholds, read_class_thresholds
 from ...package.fields import Fields, parse_object, text
 from ...plain_files import stem_of
+from ..file_facts import onnx_metadata
 from .export import METADATA_KEY
 from .names import ClassNames, check_groups
 from .onnx_graph import DETECTIONS, RAW_HEAD, SEGMENTATIONS
@@ -34,7 +35,7 @@ def is_yoeo(path: Path) -> bool:
         model = load_light(path)
     except Exception:  # protobuf raises every kind there is; who compiles it says what is wrong
         return False
-    return METADATA_KEY in _metadata_props(model)
+    return METADATA_KEY in onnx_metadata(model)
 
 
 def yoeo_model_info(
@@ -110,13 +111,9 @@ def write_camera_model(path: Path, target: Path, info: ModelInfo, frame: tuple[i
     onnx.save(with_camera(model, name, frame, info.preprocessing), target)
 
 
-def _metadata_props(model: onnx.ModelProto) -> dict[str, str]:
-    return {entry.key: entry.value for entry in model.metadata_props}
-
-
 def _metadata(model: onnx.ModelProto, path: Path) -> dict[str, Any] | None:
     """What the file says about itself, checked; None where it says nothing."""
-    content = _metadata_props(model).get(METADATA_KEY)
+    content = onnx_metadata(model).get(METADATA_KEY)
     if content is None:
         return None
     try:

@@ -18,6 +18,7 @@ from tvm import s_tir, tirx
 from tvm.ir import prim
 from tvm.s_tir import Schedule
 
+from ..common import blocks_of, kinds_of
 from .long_sums import SumLoops, is_long, schedule_long_sum
 from .loops import NotWritten
 from .processor import Processor
@@ -85,7 +86,7 @@ class Nest:
 def nests_of(function: Any) -> tuple[Nest, ...]:
     """The blocks of a function that are scheduled. Raises NotWritten where there are none."""
     schedule = inlined(function)
-    found = [_nest(schedule, block) for block in _blocks(schedule)]
+    found = [_nest(schedule, block) for block in blocks_of(schedule)]
     nests = tuple(nest for nest in found if nest is not None)
     if not nests:
         raise NotWritten("blocks with loops of their own are needed")
@@ -110,7 +111,7 @@ def schedule_nests(function: Any, processor: Processor, shape: NestShape | None 
     Raises NotWritten where TVM cannot take its blocks apart.
     """
     schedule = inlined(function)
-    for block in _blocks(schedule):
+    for block in blocks_of(schedule):
         _attempt(schedule, block, shape or NestShape(), processor)
     return schedule.mod["main"].with_attrs(function.attrs)
 
@@ -124,16 +125,12 @@ def inlined(function: Any) -> Schedule:
     return schedule
 
 
-def _blocks(schedule: Schedule) -> list[Any]:
-    return list(schedule.get_child_blocks(schedule.get_sblock("root")))
-
-
 def _attempt(schedule: Schedule, block: Any, shape: NestShape, processor: Processor) -> None:
     try:
         nest = _nest(schedule, block)
         if nest is None:
             return
-        kinds, cut = _kinds(schedule, block), nest.cut(shape, processor)
+        kinds, cut = kinds_of(schedule, block), nest.cut(shape, processor)
         if is_long(schedule, block):
             loops = _sum_loops(schedule, block, kinds, cut, processor)
             schedule_long_sum(schedule, block, loops, shape.threads_from)
@@ -147,7 +144,7 @@ def _attempt(schedule: Schedule, block: Any, shape: NestShape, processor: Proces
 
 def _nest(schedule: Schedule, block: Any) -> Nest | None:
     """What a block's cut depends on; None for one that stays as it is."""
-    kinds, loops = _kinds(schedule, block), schedule.get_loops(block)
+    kinds, loops = kinds_of(schedule, block), schedule.get_loops(block)
     if "O" in kinds or not kinds or len(loops) != len(kinds):
         return None
     extents = [_extent(schedule, loop) for loop in loops]
@@ -170,12 +167,6 @@ def _channel_place(spatial: list[Any]) -> int:
     return 1 if len(spatial) > 2 else len(spatial) - 1
 
 
-def _kinds(schedule: Schedule, block: Any) -> str:
-    """A letter for each axis of a block: S(patial), R(educed), O(ther)."""
-    letters = {tirx.IterVar.DataPar: "S", tirx.IterVar.CommReduce: "R"}
-    return "".join(letters.get(axis.iter_type, "O") for axis in schedule.get(block).iter_vars)
-
-
 def _extent(schedule: Schedule, loop: Any) -> int:
     extent = schedule.get(loop).extent
     return int(extent.value) if isinstance(extent, tirx.IntImm) else 0
@@ -192,11 +183,11 @@ def _inline(schedule: Schedule) -> None:
     kernels, as its trace reads the debug information of all libraries.
     """
     results = schedule.mod["main"].params
-    for block in _blocks(schedule):
+    for block in blocks_of(schedule):
         written = schedule.get(block).writes
         if any(region.source.same_as(result) for region in written for result in results):
             continue
-        if "R" in _kinds(schedule, block) or _stays(schedule, block):
+        if "R" in kinds_of(schedule, block) or _stays(schedule, block):
             continue
         try:
             schedule.compute_inline(block)
