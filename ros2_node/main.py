@@ -21,6 +21,15 @@ WRONG_START = os.EX_CONFIG
 HIGHEST_DOMAIN = 232
 # Of a namespace.
 NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+USAGE = """\
+usage: vision_node [--cameras NAME,NAME] [--ros-args -p NAME:=VALUE ... -r FROM:=TO ...]
+
+One network over the images of a camera, or of several that share it. The parameter model is the
+path of a package:
+
+  vision_node --ros-args -p model:=/path/to/yoeo.tar -r image:=/camera/image_raw
+
+docs/reference/node.md has all parameters, topics and services."""
 # Those that node.py imports; further messages are imported when they are published.
 ROS_PACKAGES = (
     "rclpy",
@@ -72,6 +81,9 @@ def run(arguments: Sequence[str], stop: Stop, **options: Any) -> int:
 
     from .reasons import one_line
 
+    if {"-h", "--help"} & set(arguments):
+        print(USAGE)
+        return 0
     try:
         nodes = make_nodes(arguments, **options)
     except TvmVisionError as error:
@@ -133,6 +145,7 @@ def make_nodes(arguments: Sequence[str], **options: Any) -> list[Any]:
     import rclpy
     from rclpy.exceptions import NameValidationException, ParameterException
     from rclpy.signals import SignalHandlerOptions
+    from rclpy.utilities import remove_ros_args
 
     from .library_log import log_into
     from .model_loader import load_and_warm
@@ -152,6 +165,13 @@ def make_nodes(arguments: Sequence[str], **options: Any) -> list[Any]:
             ) from None
         # A file of parameters, an argument or a variable of the environment.
         raise InputError(f"ROS cannot be started: {without_places(str(error))}") from None
+    # Behind the program's name. Passed over they would look as if they counted.
+    if unknown := remove_ros_args(others)[1:]:
+        rclpy.try_shutdown()
+        raise InputError(
+            "arguments behind --ros-args, or --cameras, are needed, found "
+            f"'{unknown[0]}': see vision_node --help"
+        )
     try:
         if names:
             networks, turns = SharedNetworks(options.pop("load", load_and_warm)), Turns()

@@ -124,3 +124,8 @@ def test_auto_is_never_another_device_than_the_named_one(monkeypatch):
     monkeypatch.setattr("tvm_vision.vulkan.devices", lambda: [])
     with pytest.raises(DeviceError, match="Vulkan device 0 is needed"):
         parse_target("auto")
+
+
+def test_what_is_no_target() -> None:
+    with pytest.raises(InputError, match="a target such as .* of type int"):
+        parse_target(5)

@@ -133,6 +133,18 @@ def test_parameters_without_their_letter_end_it_with_one_line(start):
     assert "Traceback" not in process.log
 
 
+def test_help_is_printed_and_no_node_starts(start):
+    process = start(command=("--help",))
+    assert process.popen.wait(20) == 0
+    process.wait_for("vision_node --ros-args -p model:=/path/to/yoeo.tar")
+
+
+def test_arguments_that_are_none_of_ros_are_refused(start):
+    process = start(command=("yoeo.tar",))
+    assert process.popen.wait(20) == os.EX_CONFIG
+    process.wait_for("found 'yoeo.tar': see vision_node --help")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -14,7 +14,7 @@ import pytest
 
 import tvm_vision
 from support.small_network import IMAGE, REFERENCE, SIZE, model
-from tvm_vision.errors import DeviceError, PackageError
+from tvm_vision.errors import DeviceError, InputError, PackageError
 from tvm_vision.package import repack_package, unpack_package
 
 pytestmark = pytest.mark.usefixtures("device_info")
@@ -90,6 +90,12 @@ def test_package_for_vulkan_without_vulkan(package: Path) -> None:
 def test_missing_package() -> None:
     with pytest.raises(PackageError, match=r"nowhere\.tar"):
         tvm_vision.load("nowhere.tar")
+
+
+@pytest.mark.parametrize("path", [None, 5, b"x.tar"])
+def test_what_is_no_path(path: Any) -> None:
+    with pytest.raises(InputError, match=f"of a package is needed, .* {type(path).__name__}"):
+        tvm_vision.load(path)
 
 
 def smaller_input(info: dict[str, Any]) -> None:

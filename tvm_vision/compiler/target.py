@@ -57,6 +57,10 @@ def parse_target(target: TargetLike, host: str | None = None) -> Target:
         return chosen
     if isinstance(target, Target):
         return target
+    if not isinstance(target, str | os.PathLike | dict):
+        raise InputError(
+            f"a target such as {EXAMPLES} is needed, found a value of type {type(target).__name__}"
+        )
     config: dict[str, Any] = (
         dict(target) if isinstance(target, dict) else _config(os.fspath(target).strip())
     )

@@ -148,9 +148,13 @@ def opened(
     verify: str | os.PathLike[str] | None,
 ) -> Package:
     """``open_package``, or the package itself where it was read already; then nothing says any more
-    who signed it, and InputError is raised for ``verify``."""
+    who signed it, and InputError is raised for ``verify``, as for what is neither."""
     if isinstance(path, (str, os.PathLike)):
         return open_package(path, device, target, verify)
+    if not hasattr(path, "check_machine"):  # with the class, what checks packages is imported
+        raise InputError(
+            f"the path of a package is needed, found a value of type {type(path).__name__}"
+        )
     if verify is not None:
         raise InputError(
             "verify needs the path of a package, found one that was read: give the path"
