@@ -162,7 +162,11 @@ def _fetch_ahead(
     schedule: Schedule, sums: Any, operand: Any, tile: GemmTile, loops: dict[str, Any]
 ) -> None:
     """Stages an operand: all of a tile to registers before any of it goes to shared memory, and
-    from there back, four values at a time."""
+    from there back, four values at a time.
+
+    TVM's own pass makes the copy in registers, a statement for itself as the pipeline needs it.
+    ``_fetch`` cannot do with that: four values that do not lie together would be stored one by one.
+    """
     schedule.set_scope(operand, 0, "shared")
     vectors = in_vectors(schedule, operand, [VECTOR])
     schedule.compute_at(operand, loops["k_tile"], preserve_unit_loops=True)
