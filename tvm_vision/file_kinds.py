@@ -62,6 +62,10 @@ JSON = Kind("JSON", _PATH)
 TEXT = Kind("text", _PATH)
 TEXTS = (TEXT, JSON, CFG, RECORDS, INFO, DEVICE, PROFILE)
 TFLITE = Kind("a TFLite model", "'tvm-vision compile' makes a package of it")
+ORT_FORMAT = Kind(
+    "in onnxruntime's own format (.ort)",
+    "take the .onnx file that it was made of, onnxruntime writes none from it",
+)
 ZIP = Kind("a zip archive", "unpack it")
 COMPRESSED = Kind("compressed", "decompress it first")
 
@@ -87,6 +91,7 @@ _MAGIC: tuple[tuple[int, bytes, Kind], ...] = (
     (0, b"SQLite format 3\0", BAG),
     (0, b"\x7fELF", LIBRARY),
     (4, b"TFL3", TFLITE),
+    (4, b"ORTM", ORT_FORMAT),
     (0, (0xF7E58D4F05049CB7).to_bytes(8, "little"), PARAMS),
     (0, b"\x89HDF\r\n", KERAS),
     (0, b"\x1f\x8b", COMPRESSED),

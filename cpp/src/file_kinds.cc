@@ -15,6 +15,9 @@ constexpr const char* kVideo =
 constexpr const char* kBag = "a recorded bag: 'tvm-vision bag' and 'replay' take it";
 constexpr const char* kLibrary = "a shared library: name the package that it is of";
 constexpr const char* kTflite = "a TFLite model: 'tvm-vision compile' makes a package of it";
+constexpr const char* kOrtFormat =
+    "in onnxruntime's own format (.ort): take the .onnx file that it was made of, onnxruntime "
+    "writes none from it";
 constexpr const char* kParams = "mod.params of a package: name the package that it is of";
 constexpr const char* kCheckpoint =
     "a PyTorch checkpoint: export it to ONNX where it was trained, as 'yolo export format=onnx' "
@@ -49,6 +52,7 @@ constexpr Magic kMagic[] = {{0, "\x89PNG\r\n", kImage},
                             {0, {"SQLite format 3\0", 16}, kBag},
                             {0, "\x7f\x45LF", kLibrary},
                             {4, "TFL3", kTflite},
+                            {4, "ORTM", kOrtFormat},
                             {0, "\xb7\x9c\x04\x05\x4f\x8d\xe5\xf7", kParams},
                             {0, "\x89HDF\r\n", kKeras},
                             {0, "\x80\x02", kCheckpoint}};

@@ -77,6 +77,7 @@ FOUND = {
     "library": "a shared library|mod.so",
     "params": "mod.params of a package",
     "gzip": "compressed|gzip",
+    "ort": r"in onnxruntime's own format \(\.ort\): take the \.onnx file|.ort: not a",
 }
 
 
@@ -100,6 +101,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "library": packages.LIBRARY,
         "params": packages.params_bytes(),
         "gzip": b"\x1f\x8b" + bytes(40),
+        "ort": b"\x18\0\0\0ORTM" + bytes(40),
     }
     found = {name: where / f"{name}.file" for name in (*content, "npz", "bag", "onnx", "tar")}
     for name, data in content.items():

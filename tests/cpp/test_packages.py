@@ -166,7 +166,7 @@ def tars(whole: bytes) -> Iterator[bytes]:
         b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF1234WEBP", b"II*\0", b"MM\0*", b"1234ftyp",
         b"RIFF1234AVI ", b"\x1aE\xdf\xa3", b"\x89MCAP", b"SQLite format 3\0", b"\x7fELF",
         b"1234TFL3", 0xF7E58D4F05049CB7.to_bytes(8, "little"), b"\x80\x02", b"\x89HDF\r\n",
-        b"1234ftypavif", b"1234ftypheic", b"1234ftypmif1", b"\0\0\0\x0cjP  ",
+        b"1234ORTM", b"1234ftypavif", b"1234ftypheic", b"1234ftypmif1", b"\0\0\0\x0cjP  ",
     ):  # fmt: skip
         yield begin + whole[len(begin) : 4096]
         yield begin + b"\0"

@@ -8,11 +8,15 @@ import tarfile
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 import tvm
+from onnx import helper
 
+import tvm_vision
 from support import handmade, packages
 from support.handmade import MODEL, Compiled
+from support.onnx_models import make_model
 from support.packages import sample_graph, write_sample
 from tvm_vision.errors import PackageError
 from tvm_vision.package import (
@@ -51,6 +55,16 @@ def test_what_is_written_is_read_and_runs(tmp_path, library):
     assert {name: array.numpy().tolist() for name, array in weights.items()} == {
         name: array.tolist() for name, array in packages.WEIGHTS.items()
     }
+
+
+def test_a_network_of_constants_alone_is_written_and_runs(tmp_path):
+    node = helper.make_node("Neg", ["w"], ["y"])
+    model = make_model([node], [], [("y", (3,))], [("w", np.array([1, 2, 3], np.float32))])
+    onnx.save(model, tmp_path / "m.onnx")
+    path = tvm_vision.compile(tmp_path / "m.onnx", tmp_path / "m.tar", target="llvm")
+    network = tvm_vision.load(path)
+    network.run()
+    assert network.outputs()["y"].tolist() == [-1, -2, -3]
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path, library):

@@ -88,14 +88,15 @@ def package_info(
     import tvm
 
     model, inputs = described_inputs(compiled.inputs, model)
+    # A network keeps to one order. One of constants alone has no input.
+    outputs = described_outputs(compiled.outputs, inputs[0] if inputs else None)
     measured = compiled.measured_precision
     document = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "model": asdict(model),
         "inputs": [asdict(tensor) for tensor in inputs],
-        # A network keeps to one order.
-        "outputs": [asdict(tensor) for tensor in described_outputs(compiled.outputs, inputs[0])],
+        "outputs": [asdict(tensor) for tensor in outputs],
         "graph": compiled.graph,
         "target": json.loads(str(compiled.target)),
         "device": None if device is None else asdict(device),

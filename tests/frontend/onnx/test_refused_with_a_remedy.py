@@ -13,6 +13,7 @@ from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.frontend.refusals import NodesRefused
 
 WIDTH = 4
+STRING = TensorProto.STRING
 FOREIGN = helper.make_node("Own", ["a"], ["y"], name="mine", domain="my.own")
 PRODUCT = helper.make_node("MatMul", ["x", "w"], ["a"], name="product")
 WEIGHT = [("w", np.eye(WIDTH, dtype=np.float32))]
@@ -391,3 +392,37 @@ def test_inputs_that_fit_by_little_are_taken(name: str) -> None:
     model = make_model(nodes, [("x", shape)], [("y", None)], list(weights.items()), opset=17)
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     assert_equals_onnxruntime(model, x)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        helper.make_node("Constant", [], ["s"], value_strings=["cat", "dog"]),
+        helper.make_node("Constant", [], ["s"], value=helper.make_tensor("s", STRING, [1], ["a"])),
+        helper.make_node("Identity", ["w"], ["s"]),
+    ],
+)
+def test_an_output_of_text_is_to_be_taken_out(label: Any) -> None:
+    model = make_model([helper.make_node("Relu", ["x"], ["y"]), label], *ENDS)
+    model.graph.output.append(helper.make_tensor_value_info("s", STRING, None))
+    model.graph.initializer.append(helper.make_tensor("w", STRING, [1], ["a"]))
+    with pytest.raises(UnsupportedModelError, match="output 's' is one of strings: take the"):
+        import_onnx(model)
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT4", "COMPLEX64"])
+def test_an_input_of_a_type_that_packages_lack_is_to_be_cast(dtype: str) -> None:
+    model = make_model([helper.make_node("Identity", ["x"], ["y"])], *ENDS, opset=21)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = getattr(TensorProto, dtype)
+    with pytest.raises(UnsupportedModelError, match="the input 'x' is of .*: cast it within"):
+        import_onnx(model)
+
+
+def test_an_output_of_a_type_that_packages_lack_is_to_be_cast() -> None:
+    kind = TensorProto.FLOAT8E4M3FN
+    node = helper.make_node("Cast", ["x"], ["y"], to=kind)
+    model = make_model([node], *ENDS, opset=21)
+    model.graph.output[0].type.tensor_type.elem_type = kind
+    with pytest.raises(UnsupportedModelError, match="'y' is of float8_e4m3fn: cast it within"):
+        import_onnx(model)

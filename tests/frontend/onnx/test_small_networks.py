@@ -123,6 +123,20 @@ NETWORKS = {
           y = DequantizeLinear<axis = 1, block_size = 4>(a, s, p) }""",
     "a volume sampled": """20| (float[1,2,4,4,4] x, float[1,3,3,3,3] g) => (float[1,2,3,3,3] y)
         { y = GridSample(x, g) }""",
+    "what may be missing, passed on": """18| (float[2,3] x) => (float[2,3] y, float[2,3] z, bool h)
+        { o = Optional(x) y = OptionalGetElement(o) h = OptionalHasElement(o) z = Neg(y) }""",
+    "no inputs": "17| () => (float[2,3] y) <float[2,3] w> { y = Relu(w) }",
+    "nothing dropped, of old": """10| (float[2,3] x) => (float[2,3] y, bool[2,3] m)
+        { y, m = Dropout(x) }""",
+    "nothing dropped, of older": """7| (float[2,3] x) => (float[2,3] y, float[2,3] m)
+        { y, m = Dropout(x) }""",
+    "the lowest four bits": """21| (float[40] x, int32[40] k, float16[40] h) =>
+        (float[40] a, float[40] b, float[40] c, float[40] d, float[40] e, float[8] f)
+        <float m = {7.5}, float[8] w = {0.5, 1.5, -2.5, 7.6, 300, -9, -0.5, 8}>
+        { y = Mul(x, m) s = Cast<to = 22>(y) a = Cast<to = 1>(s) t = Cast<to = 21>(y)
+          b = Cast<to = 1>(t) u = Cast<to = 22>(k) c = Cast<to = 1>(u) v = Cast<to = 21>(h)
+          d = Cast<to = 1>(v) p = Cast<to = 21>(u) e = Cast<to = 1>(p) r = Cast<to = 22>(w)
+          f = Cast<to = 1>(r) }""",
     "turned in time": """17| (float[5,3,2] x) => (float[5,3,2] y) <int64[3] n = {5, 2, 3}>
         { y = ReverseSequence<batch_axis = 1, time_axis = 0>(x, n) }""",
 }

@@ -13,6 +13,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 from ...error_lines import first_line
 from ...errors import InputError, UnsupportedModelError
+from ...package.tensors import ITEM_BYTES
 from ..limits import MOST_ELEMENTS
 from ..refusals import CUT, OTHER_SIZES, NodesRefused, Refusal
 from .graph import attribute, inner_graphs, nodes_in, reads
@@ -27,6 +28,8 @@ _CONTRADICTION = re.compile(
     r"\(op_type:(?P<operator>[^,]*), node name: (?P<node>.*?)\): "
     r"\[(?:Shape|Type)InferenceError\] (?P<reason>.*)"
 )
+# Attributes of a Constant that is text.
+_TEXTS = frozenset({"value_string", "value_strings"})
 _LIST = onnx.defs.OpSchema.FormalParameterOption.Variadic
 _TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
@@ -53,7 +56,7 @@ def tensors_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[TensorProto]:
 
 def check_tensors(graph: onnx.GraphProto) -> None:
     """Raises UnsupportedModelError unless every weight has a known type and as many values as its
-    shape says, and every input and output a known type, inputs none of text."""
+    shape says, and every input and output a known type, inputs one that a package has."""
     for tensor in tensors_in(graph):
         _check_tensor(tensor)
     for value in [*graph.input, *graph.output]:
@@ -70,14 +73,29 @@ def check_tensors(graph: onnx.GraphProto) -> None:
                 f"tensors of numbers are needed, and the input '{value.name}' is one of strings: "
                 "export the model without what reads text, and let the program around it do that"
             )
+        if value.type.tensor_type.elem_type:
+            dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+            check_type("input", value.name, dtype.name)
+
+
+def check_type(what: str, name: str, dtype: str) -> None:
+    """Raises UnsupportedModelError where an input or output is of a type that no package has, as
+    numbers of four bits and of eight with a point."""
+    if dtype not in ITEM_BYTES:
+        raise UnsupportedModelError(
+            f"inputs and outputs of {', '.join(ITEM_BYTES)} are needed, and the {what} '{name}' is "
+            f"of {dtype}: cast it within the model"
+        )
 
 
 def check_text(model: onnx.ModelProto) -> None:
     """Raises NodesRefused for the nodes that read text, as labels that a network looks up, or make
-    it of numbers. Not for those behind them, which go with them."""
+    it of numbers. Not for those behind them, which go with them. UnsupportedModelError for an
+    output that is text, as labels that are written beside it."""
     texts = {each.name for each in model.graph.initializer if each.data_type == TensorProto.STRING}
     for node in nodes_in(model.graph):
-        if any(each.data_type == TensorProto.STRING for each in tensors_of([node])):
+        written = node.op_type == "Constant" and {entry.name for entry in node.attribute} & _TEXTS
+        if written or any(each.data_type == TensorProto.STRING for each in tensors_of([node])):
             texts.update(filter(None, node.output))
     refused = [
         Refusal(node.op_type, node.name, "its values are text, and tensors here are numbers", CUT)
@@ -87,6 +105,12 @@ def check_text(model: onnx.ModelProto) -> None:
     ]
     if refused:
         raise NodesRefused(refused)
+    for value in model.graph.output:
+        if value.name in texts:
+            raise UnsupportedModelError(
+                f"tensors of numbers are needed, and the output '{value.name}' is one of strings: "
+                "take the output out of the model"
+            )
 
 
 def check_outputs(model: onnx.ModelProto) -> None:

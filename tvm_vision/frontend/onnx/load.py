@@ -35,6 +35,7 @@ from .checks import (
     check_sizes,
     check_tensors,
     check_text,
+    check_type,
     drop_false_shapes,
     load_weights,
 )
@@ -510,6 +511,7 @@ def _signature(proto: onnx.ModelProto, module: tvm.IRModule) -> Signature:
         for value, kind in zip(outputs, types, strict=True)
     ]
     for spec in specs:
+        check_type("output", spec.name, spec.dtype)
         if 0 in spec.shape:
             raise UnsupportedModelError(
                 f"output '{spec.name}' has no elements: {spec}; pass input_shapes without a size "

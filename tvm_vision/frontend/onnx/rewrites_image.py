@@ -32,6 +32,8 @@ ROI_PLACES_OPSET = 16
 BEHIND_ROUNDING = 1 + 2.0**-21
 PLACES = "coordinate_transformation_mode"
 BATCH_NORM_MODE_OPSET = 14  # since when an attribute says that it is training's mode
+# Since when the mask of Dropout is of bools, and since when it is true where nothing is dropped.
+BOOL_MASKS, TRUE_MASKS = 10, 12
 
 
 def resize(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -315,7 +317,7 @@ def batch_normalization(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 def dropout(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """Dropout does nothing at inference, nor where nothing is dropped; TVM's mask is of another
-    type."""
+    type. That of old versions says nothing, and is 0 in onnxruntime."""
     training = graph.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else False
     ratio = graph.constant(node.input[1]) if len(node.input) > 1 and node.input[1] else None
     training = False if ratio is not None and not ratio.any() else training
@@ -323,7 +325,9 @@ def dropout(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         raise Unsupported("training mode", "export the model for inference")
     steps = [onnx.helper.make_node("Identity", node.input[:1], node.output[:1])]
     if len(node.output) > 1 and node.output[1]:
-        mask = graph.make_constant(np.ones(graph.shape(node.input[0]), bool), f"{node.name}/mask")
+        dtype = graph.dtype(node.input[0]) if graph.opset < BOOL_MASKS else np.dtype(bool)
+        full = np.full(graph.shape(node.input[0]), graph.opset >= TRUE_MASKS, dtype)
+        mask = graph.make_constant(full, f"{node.name}/mask")
         steps.insert(0, onnx.helper.make_node("Identity", [mask], node.output[1:]))
     return steps
 

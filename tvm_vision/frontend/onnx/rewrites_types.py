@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .few_bits import FEW_BITS
 from .graph import GraphEditor, NodeBuilder, Rewrite, Unsupported, attribute, constant_input
 from .own_operators import NARROW, ROUNDED
 
@@ -141,8 +142,10 @@ def mean(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 def cast(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """A cast to bfloat16 or float8 of what is rounded by then: TVM computes in float32 and rounds
-    nothing where such a value is read in the same kernel."""
+    nothing where such a value is read in the same kernel; and one to four bits, in bytes."""
     source, kind = graph.dtype(node.input[0]), graph.dtype(node.output[0])
+    if kind.name in FEW_BITS:
+        return _lowest_bits(node, graph)
     if kind.name not in NARROW or source.name == kind.name:
         return None
     if not attribute(node, "saturate", 1):
@@ -150,6 +153,24 @@ def cast(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     steps = NodeBuilder(graph, node)
     value = node.input[0] if source == np.float32 else steps.cast(node.input[0], np.float32)
     return steps.finish(narrowed(steps, value, kind))
+
+
+def _lowest_bits(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """A cast to whole numbers of four bits as onnxruntime has it: the nearest whole number, of two
+    the one that is farther from 0, and of that the lowest four bits."""
+    source, kind = graph.dtype(node.input[0]), graph.dtype(node.output[0])
+    steps, value = NodeBuilder(graph, node), node.input[0]
+    if not np.issubdtype(source, np.integer) and source.name not in (*FEW_BITS, "bool"):
+        work = np.dtype(np.float64 if source == np.float64 else np.float32)
+        value = value if source == work else steps.cast(value, work)
+        far = steps("Floor", steps("Add", steps("Abs", value), np.array(0.5, work)))
+        value = steps("Mul", steps("Sign", value), far)
+    held, least, _ = FEW_BITS[kind.name]
+    lowest = steps("BitwiseAnd", steps.cast(value, np.int32), np.array(15, np.int32))
+    if least < 0:
+        sign = np.array(-least, np.int32)
+        lowest = steps("Sub", steps("BitwiseXor", lowest, sign), sign)
+    return steps.finish(steps.cast(lowest, held))
 
 
 def narrowed(steps: NodeBuilder, value: str, kind: np.dtype) -> str:

@@ -1,4 +1,5 @@
-"""Sequences of tensors as the tensors that are in them, where nothing but constants decides which.
+"""Sequences of tensors as the tensors that are in them, where nothing but constants decides which,
+and what is optional as what it is.
 
 An output that is a sequence becomes an output for each of its tensors, by name and number.
 """
@@ -17,13 +18,14 @@ from .branches import is_choice, named_anew
 from .graph import GraphEditor, NodeBuilder, Unsupported, attribute
 
 MEMBER = "{}_{}"
+_OPTIONAL = ("Optional", "OptionalGetElement")
 # Operators whose result is the sequence that they take.
-_SAME = ("Identity", "Optional", "OptionalGetElement")
+_SAME = ("Identity", *_OPTIONAL)
 KNOWN = Remedy("make it a constant", Cut())
 
 
 def has_sequences(model: onnx.ModelProto) -> bool:
-    """Whether a node makes or takes a sequence."""
+    """Whether a node makes or takes a sequence, or what is optional."""
     return any(node.op_type in _RULES for node in model.graph.node)
 
 
@@ -149,6 +151,12 @@ class _Walk:
         return found
 
 
+def _same(walk: _Walk, node: onnx.NodeProto, steps: NodeBuilder) -> None:
+    if not any(node.input):
+        raise Unsupported("there is nothing in it", "take it out of the model")
+    steps("Identity", node.input[0], to=node.output[0])
+
+
 def _construct(walk: _Walk, node: onnx.NodeProto, steps: NodeBuilder) -> None:
     walk.members[node.output[0]] = list(node.input)
 
@@ -208,6 +216,7 @@ def _split(walk: _Walk, node: onnx.NodeProto, steps: NodeBuilder) -> None:
 
 
 _RULES: dict[str, Callable[[_Walk, onnx.NodeProto, NodeBuilder], None]] = {
+    **dict.fromkeys(_OPTIONAL, _same),
     "ConcatFromSequence": _concat,
     "SequenceAt": _at,
     "SequenceConstruct": _construct,

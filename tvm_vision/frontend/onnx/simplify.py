@@ -16,6 +16,7 @@ from .graph import (
     Unsupported,
     attribute,
     fixed_values,
+    graph_inputs,
     inferred,
     with_input_shapes,
 )
@@ -77,8 +78,16 @@ def _simplified_once(
     if changed := _changed_values(result):
         LOGGER.debug("not simplified: onnxsim gives '%s' another shape", changed[0])
         return None
-    same = [v.name for v in result.graph.output] == [v.name for v in proto.graph.output]
+    # What passes an input on it may leave out and call the input as the result was.
+    same = _ends(result) == _ends(proto)
     return result if same else None
+
+
+def _ends(model: onnx.ModelProto) -> list[list[str]]:
+    """The names of a model's inputs and of its outputs."""
+    return [
+        [value.name for value in values] for values in (graph_inputs(model), model.graph.output)
+    ]
 
 
 def _with_sizes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
