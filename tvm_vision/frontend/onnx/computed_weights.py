@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 import onnx
 
 from .fold import QUANTIZERS, RANDOM, SLOW
-from .graph import readers_of
+from .graph import opset_of, readers_of
+from .known_sizes import is_computed_otherwise
 from .stand_ins import MEASURES, is_large
 from .tools import ToolError, bare, run
 
@@ -31,7 +32,7 @@ def with_weights_computed(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     graph = model.graph
     given = {tensor.name: tensor for tensor in graph.initializer}
-    parts = list(_parts(graph, given))
+    parts = list(_parts(model, given))
     read = {name for part in parts for node in part.nodes for name in node.input if name in given}
     if sum(len(given[name].raw_data) for name in read) < LEAST_BYTES:
         return model
@@ -71,9 +72,10 @@ class _Part:
         self.results: list[str] = []
 
 
-def _parts(graph: onnx.GraphProto, given: Mapping[str, onnx.TensorProto]) -> Iterator[_Part]:
+def _parts(model: onnx.ModelProto, given: Mapping[str, onnx.TensorProto]) -> Iterator[_Part]:
     """Each by itself, so that a few weights are in memory at a time. None of a model with branches
     or loops, which may read what nodes make."""
+    graph, opset = model.graph, opset_of(model)
     if any(a.type == onnx.AttributeProto.GRAPH for node in graph.node for a in node.attribute):
         return
     inputs = {value.name for value in graph.input}
@@ -93,6 +95,8 @@ def _parts(graph: onnx.GraphProto, given: Mapping[str, onnx.TensorProto]) -> Ite
         names = [name for name in node.input if name]
         fits = known.issuperset(names) and outputs.isdisjoint(node.output) and not node.domain
         if not fits or node.op_type in QUANTIZERS | RANDOM | SLOW:
+            continue
+        if is_computed_otherwise(node, opset):
             continue
         known.update(node.output)
         makers |= dict.fromkeys(filter(None, node.output), node)

@@ -13,7 +13,7 @@ import onnx
 from .branches import inline_known
 from .empty import known_of_nothing
 from .graph import GraphEditor, Unsupported, attribute, constant_value, infer_values, reads
-from .known_sizes import NOT_OF_SIZES
+from .known_sizes import NOT_OF_SIZES, is_computed_otherwise
 from .slices import put_starts_plainly
 from .tools import SMALL, ToolError, run
 
@@ -21,16 +21,13 @@ from .tools import SMALL, ToolError, run
 MAX_ELEMENTS = 1 << 20
 # ONNX's reference walks over the results of these in Python, a millisecond each: more of them stay
 # computations, too, which the compiler folds.
-SLOW = frozenset(
-    {"AffineGrid", "Col2Im", "DeformConv", "GridSample", "Resize", "RoiAlign", "Upsample"}
-)
+SLOW = frozenset({"AffineGrid", "Col2Im", "DeformConv", "RoiAlign"})
 MOST_OF_SLOW = 1 << 10
 # Where inference learns of one layer a round onnxsim is faster; of most networks all is known after
 # two.
 SIZE_ROUNDS = 4
 # What stays where only sizes are folded: as one quantizer writes weights, and others sizes.
 QUANTIZERS = frozenset({"DequantizeLinear", "QuantizeLinear"})
-FOUR_BITS = (onnx.TensorProto.INT4, onnx.TensorProto.UINT4)
 RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"} | {
     "RandomUniformLike"
 }
@@ -136,9 +133,8 @@ def _computed(node: onnx.NodeProto, graph: GraphEditor, sizes: bool) -> list[np.
     if (
         node.domain
         or node.op_type in RANDOM
+        or is_computed_otherwise(node, graph.opset)
         or any(a.type == onnx.AttributeProto.GRAPH for a in node.attribute)
-        # ONNX's reference leaves off what is behind the point, onnxruntime rounds.
-        or (node.op_type == "Cast" and attribute(node, "to") in FOUR_BITS)
         # Of one place from corner to corner each engine has another.
         or (node.op_type == "AffineGrid" and attribute(node, "align_corners", 0))
     ):
@@ -153,7 +149,7 @@ def _computed(node: onnx.NodeProto, graph: GraphEditor, sizes: bool) -> list[np.
     if all(name in graph.computed for name in node.output if name):
         return [graph.computed[name] if name else np.zeros(0) for name in node.output]
     found = [value for name in names if (value := graph.constant(name)) is not None]
-    return _evaluated(node, found, graph.opset)
+    return _evaluated(node, found, graph)
 
 
 def _measured(node: onnx.NodeProto, graph: GraphEditor) -> list[np.ndarray] | None:
@@ -177,22 +173,32 @@ def _is_large(names: Iterable[str], graph: GraphEditor, most: int) -> bool:
 
 
 def _evaluated(
-    node: onnx.NodeProto, values: list[np.ndarray], opset: int
+    node: onnx.NodeProto, values: list[np.ndarray], graph: GraphEditor
 ) -> list[np.ndarray] | None:
     names = [name for name in node.input if name]
     weights = dict(zip(names, values, strict=True))
     outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
-    graph = onnx.helper.make_graph(
+    alone = onnx.helper.make_graph(
         [node],
         "node",
         [],
         outputs,
         [onnx.numpy_helper.from_array(np.array(value), name) for name, value in weights.items()],
     )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    imports = [onnx.helper.make_opsetid("", graph.opset)]
+    model = onnx.helper.make_model(alone, opset_imports=imports)
     try:
         results = run("evaluate", model)
     except ToolError:  # what the reference cannot compute stays a node
         return None
-    by_name = iter(map(onnx.numpy_helper.to_array, results.graph.initializer))
-    return [next(by_name) if name else np.zeros(0) for name in node.output]
+    made = iter(map(onnx.numpy_helper.to_array, results.graph.initializer))
+    return [_as_declared(name, next(made), graph) if name else np.zeros(0) for name in node.output]
+
+
+def _as_declared(name: str, value: np.ndarray, graph: GraphEditor) -> np.ndarray:
+    """A result of the type that it has in the model: in the reference sums of integers are of 64
+    bits."""
+    try:
+        return value.astype(graph.dtype(name), copy=False)
+    except Unsupported:
+        return value
