@@ -40,7 +40,8 @@ def arg_reduce(x: Any, axis: int | None, keepdims: bool, largest: bool) -> Any:
         return tirx.Select(first, one[0], other[0]), tirx.Select(better, one[1], other[1])
 
     def worst(place: str, value: str) -> tuple[Any, Any]:
-        return tirx.const(-1, place), (te.min_value if largest else te.max_value)(value)
+        # Of a row of nothing but these, or of numbers beyond, as -inf is, the first.
+        return tirx.const(0, place), (te.min_value if largest else te.max_value)(value)
 
     def compared(*at: Any) -> Any:
         own = dict(zip(kept, [at[a] for a in kept] if keepdims else at, strict=True))

@@ -23,7 +23,7 @@ from .graph import (
     is_plain,
     reads,
 )
-from .repeated_axes import name_axes_once
+from .reduced_axes import name_axes_once, over_no_axis
 from .rewrites_image import IMAGE_REWRITES
 from .rewrites_math import MATH_REWRITES
 from .rewrites_numbers import NUMBER_REWRITES
@@ -69,6 +69,8 @@ def rewrite(model: onnx.ModelProto) -> None:
         name_axes_once(node, graph)
         try:
             replaced = around_nothing(node, graph)
+            if replaced is None:
+                replaced = over_no_axis(node, graph)
             if replaced is None and function:
                 replaced = function(node, graph)
         except Unsupported as error:

@@ -131,8 +131,6 @@ def mean(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         return None
     given = constant_input(node, graph, 1)
     axes = attribute(node, "axes") if given is None else [int(axis) for axis in given]
-    if not axes and attribute(node, "noop_with_empty_axes", 0):
-        return [helper.make_node("Identity", node.input[:1], node.output[:])]
     axes = [axis % len(shape) for axis in axes or range(len(shape))]
     steps = NodeBuilder(graph, node)
     total = steps.axes("ReduceSum", node.input[0], axes, keepdims=attribute(node, "keepdims", 1))

@@ -1,0 +1,84 @@
+"""Reductions at their ends: rows of nothing but the least number, and no axes."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from support.conformance.conformance_worker import executor
+from tvm_vision.frontend.onnx.load import import_onnx
+
+OF_ONE = {"L1": np.abs, "L2": np.abs, "LogSum": np.log, "SumSquare": np.square}
+NAMES = [*OF_ONE, "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum"]
+SIZES = (3, 70)
+
+
+def model_of(nodes, dtype, shape):
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info("x", kind, shape)],
+        [onnx.ValueInfoProto(name=node.output[0]) for node in nodes],
+        [numpy_helper.from_array(np.zeros(0, np.int64), "none")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def session_of(model):
+    return onnxruntime.InferenceSession(model.SerializeToString())
+
+
+def ends_of(dtype):
+    """The least and the largest number of a type."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "f":
+        return -np.inf, np.inf
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64", "float16", "float32"])
+def test_the_place_of_the_best_where_all_are_the_worst(dtype, target):
+    """As in a row that a mask leaves nothing of: it is one of the row."""
+    for operator, worst in zip(("ArgMax", "ArgMin"), ends_of(dtype), strict=True):
+        nodes = [
+            helper.make_node(operator, ["x"], [f"y{axis}{last}"], axis=axis, select_last_index=last)
+            for axis in (0, 1)
+            for last in (0, 1)
+        ]
+        model = model_of(nodes, dtype, SIZES)
+        run = executor(import_onnx(model), target)
+        x = np.full(SIZES, worst, dtype)
+        x[1, :5] = 1
+        for found, wanted in zip(run(x), session_of(model).run(None, {"x": x}), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("target", ["llvm", pytest.param("vulkan", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float16"])
+def test_without_axes_each_number_is_by_itself(dtype, target):
+    """As ONNX says it, and onnxruntime has it in 1.32; 1.23 passes all numbers on."""
+    forms = [
+        (name, inputs, kept)
+        for name in NAMES
+        for inputs in (["x"], ["x", "none"])
+        for kept in (0, 1)
+    ]
+    nodes = [
+        helper.make_node(
+            f"Reduce{name}", inputs, [f"{name}{len(inputs)}{kept}"],
+            noop_with_empty_axes=1, keepdims=kept,
+        )
+        for name, inputs, kept in forms
+    ]  # fmt: skip
+    x = np.array([[1, 2, 7], [3, 1, 5]], dtype)
+    if dtype != "int32":  # the logarithm of numbers below 0 is no integer
+        x[:, 1] *= -1
+    results = executor(import_onnx(model_of(nodes, dtype, x.shape)), target)(x)
+    for (name, _, _), found in zip(forms, results, strict=True):
+        with np.errstate(invalid="ignore"):
+            wanted = OF_ONE.get(name, np.copy)(x).astype(dtype)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=2e-3 if dtype == "float16" else 1e-6)
