@@ -40,8 +40,7 @@ def arg_reduce(x: Any, axis: int | None, keepdims: bool, largest: bool) -> Any:
         return tirx.Select(first, one[0], other[0]), tirx.Select(better, one[1], other[1])
 
     def worst(place: str, value: str) -> tuple[Any, Any]:
-        # Of a row of nothing but these, or of numbers beyond, as -inf is, the first.
-        return tirx.const(0, place), (te.min_value if largest else te.max_value)(value)
+        return tirx.const(-1, place), (te.min_value if largest else te.max_value)(value)
 
     def compared(*at: Any) -> Any:
         own = dict(zip(kept, [at[a] for a in kept] if keepdims else at, strict=True))
@@ -54,7 +53,10 @@ def arg_reduce(x: Any, axis: int | None, keepdims: bool, largest: bool) -> Any:
     reducer = te.comm_reducer(combined, worst, name="argmax" if largest else "argmin")
     name = f"{x.op.name}_red"
     places, _ = te.compute(shape, compared, name=f"{name}_temp")
-    return te.compute(shape, lambda *at: places(*at).astype("int64"), name=name)
+    # No place is better than none in a row of nothing but the worst number, or of what lies beyond,
+    # as -inf does: TVM puts parts together of reductions alone that begin before the first.
+    first = tirx.const(0, "int32")
+    return te.compute(shape, lambda *at: tirx.max(places(*at), first).astype("int64"), name=name)
 
 
 def best_of_parts(x: Any, places: Any) -> Any:
