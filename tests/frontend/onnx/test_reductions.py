@@ -82,3 +82,21 @@ def test_without_axes_each_number_is_by_itself(dtype, target):
             wanted = OF_ONE.get(name, np.copy)(x).astype(dtype)
         assert found.dtype == wanted.dtype
         np.testing.assert_allclose(found, wanted, rtol=2e-3 if dtype == "float16" else 1e-6)
+
+
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_powers_of_infinities(axis, dtype, target):
+    """As in a row that a mask leaves nothing of, in optimal transport by Sinkhorn's steps."""
+    node = helper.make_node("ReduceLogSumExp", ["x", "axes"], ["y"], keepdims=axis)
+    model = model_of([node], dtype, (4, 4))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([axis - 2]), "axes"))
+    x = np.random.default_rng(3).standard_normal((4, 4)).astype(dtype)
+    for place, value in ((0, -np.inf), (1, np.inf)):
+        x[place], x[:, place] = value, value
+    x[2, 1], x[1, 2] = -np.inf, -np.inf
+    wanted = np.logaddexp.reduce(x.astype(np.float64), axis, keepdims=bool(axis)).astype(dtype)
+    (found,) = executor(import_onnx(model), target)(x)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, wanted, rtol=2e-3 if dtype == "float16" else 1e-5)

@@ -18,6 +18,7 @@ from .graph import (
     Unsupported,
     attribute,
     attributes,
+    constant_input,
     constant_value,
 )
 from .rewrites_types import half_in_single, in_float
@@ -174,6 +175,28 @@ def reduce_extreme(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     return steps.finish(steps("Where", at_limit, infinity, reduced))
 
 
+def log_sum_exp(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """The logarithm of a sum of powers, less the largest of them: TVM takes an infinity from itself
+    where that is the largest, or where halves are that nothing else lies among."""
+    dtype, rank = graph.dtype(node.input[0]), len(graph.shape(node.input[0]))
+    if not np.issubdtype(dtype, np.floating):
+        return in_float(node, graph)
+    given = constant_input(node, graph, 1)
+    named = attribute(node, "axes") if given is None else [int(axis) for axis in given]
+    axes = [axis % rank for axis in named or range(rank)]
+    steps, value = NodeBuilder(graph, node), node.input[0]
+    work = np.dtype(np.float32) if dtype == np.float16 else dtype
+    value = value if work == dtype else steps.cast(value, work)
+    ends = (np.array(end, work) for end in (np.finfo(work).min, np.finfo(work).max))
+    largest = steps("Clip", steps.axes("ReduceMax", value, axes, keepdims=1), *ends)
+    powers = steps("Exp", steps("Sub", value, largest))
+    result = steps("Log", steps.axes("ReduceSum", powers, axes, keepdims=1))
+    result = steps("Add", result, largest)
+    if not attribute(node, "keepdims", 1):
+        result = steps.axes("Squeeze", result, axes)
+    return steps.finish(result if work == dtype else steps.cast(result, dtype))
+
+
 def standardized(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """MeanVarianceNormalization by what differs from the mean: ONNX's body has the mean of squares
     less the square of the mean, of which rounding leaves little where numbers lie far from 0. Axes
@@ -243,7 +266,7 @@ MATH_REWRITES: dict[str, Rewrite] = {
     # By logarithms and roots, which TVM has for real numbers alone.
     "ReduceL2": in_float,
     "ReduceLogSum": in_float,
-    "ReduceLogSumExp": in_float,
+    "ReduceLogSumExp": log_sum_exp,
     "ReduceMax": reduce_extreme,
     "ReduceMin": reduce_extreme,
     "Scatter": scattered,
