@@ -141,6 +141,19 @@ def test_powers_beyond_fp16_below_a_root():
     np.testing.assert_allclose(result, wanted, rtol=5e-3)
 
 
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_powers_of_halves_are_those_of_float32(power):
+    """Of windows that lie partly outside, as of those inside."""
+    said = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "p": power}
+    x = RANDOM.standard_normal((1, 2, 6, 8)).astype(np.float16)
+    model = pools("LpPool", 18, [said], x.shape)
+    (wanted,) = executor(import_onnx(model), "llvm")(x.astype(np.float32))
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    (found,) = executor(import_onnx(model), "llvm")(x)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, wanted, rtol=2e-3)
+
+
 def test_what_onnx_and_onnxruntime_read_in_two_ways_is_refused():
     pool = {"kernel_shape": [2, 2], "dilations": [2, 1], "auto_pad": "SAME_UPPER"}
     with pytest.raises(UnsupportedModelError, match=r"auto_pad SAME_UPPER of dilated.*with pads"):

@@ -23,7 +23,6 @@ from .graph import (
     with_attributes,
 )
 from .own_operators import DEFORMED_TAPS, PLACED_MAX
-from .rewrites_types import half_in_single
 
 Nodes = Sequence[onnx.NodeProto] | None
 # Axes of an image that the target's transposed convolutions know.
@@ -131,13 +130,12 @@ def lp_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     Of float16 in float32, which has its powers, and the exponents of its roots.
     """
     check_window(node, graph)
-    if graph.dtype(node.input[0]) == np.float16:
-        return half_in_single(node, graph)
     node = _narrowed(node, graph)
-    steps, dtype = NodeBuilder(graph, node), graph.dtype(node.input[0])
+    steps, given = NodeBuilder(graph, node), graph.dtype(node.input[0])
+    dtype = np.dtype(np.float32) if given == np.float16 else given
     power, kernel = attribute(node, "p", 2), attribute(node, "kernel_shape")
     value, pads = _cropped(steps, node.input[0], *_pads(node, graph))
-    value = steps("Abs", value)
+    value = steps("Abs", value if given == dtype else steps.cast(value, dtype))
     if power != 1:
         value = steps("Pow", value, np.array(power, dtype))
     options = {**attributes(node, "kernel_shape strides dilations"), "pads": pads}
@@ -152,7 +150,7 @@ def lp_pool(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         value = steps("AveragePool", value, count_include_pad=1, **options)
         value = steps("Mul", value, np.array(math.prod(kernel), dtype))
     root = value if power == 1 else steps("Pow", value, np.array(1 / power, dtype))
-    return steps.finish(root)
+    return steps.finish(root if given == dtype else steps.cast(root, given))
 
 
 def _counts(node: onnx.NodeProto, graph: GraphEditor) -> np.ndarray:
