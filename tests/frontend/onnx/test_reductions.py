@@ -1,4 +1,4 @@
-"""Reductions at their ends: rows of nothing but the least number, and no axes."""
+"""Reductions at their ends: rows of nothing but the least number, no axes, types that few have."""
 
 import numpy as np
 import onnx
@@ -100,3 +100,21 @@ def test_sums_of_powers_of_infinities(axis, dtype, target):
     (found,) = executor(import_onnx(model), target)(x)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, wanted, rtol=2e-3 if dtype == "float16" else 1e-5)
+
+
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("dtype", ["int16", "uint16"])
+def test_the_largest_of_16_bits(dtype, target):
+    """Which processors have no sort for, nor onnxruntime 1.23."""
+    node = helper.make_node("TopK", ["x", "k"], ["y", "places"])
+    model = model_of([node], dtype, SIZES)
+    model.graph.output.append(onnx.ValueInfoProto(name="places"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([4]), "k"))
+    least, most = ends_of(dtype)
+    x = np.random.default_rng(5).integers(least, most + 1, SIZES).astype(dtype)
+    x[0, :9] = most
+    values, places = executor(import_onnx(model), target)(x)
+    wanted = np.argsort(-x.astype(np.int64), axis=1, kind="stable")[:, :4]
+    assert values.dtype == dtype
+    np.testing.assert_array_equal(places, wanted)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, wanted, 1))

@@ -233,24 +233,29 @@ def _eliminated(steps: NodeBuilder, matrix: str, size: int, dtype: np.dtype) -> 
 
 
 def top_k(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """TopK in order, which is one of those that an unsorted one may have; unsigned numbers of 64
-    bits, which processors have no sort for, as signed ones in the same order."""
+    """TopK in order, which is one of those that an unsorted one may have; of numbers that
+    processors have no sort for by others in the same order: those of 16 bits by wider ones,
+    unsigned ones of 64 bits by signed ones."""
     if graph.opset == LARGEST_AS_INPUT and attribute(node, "k") is None:
         count = constant_input(node, graph, 1)
         return None if count is None else [with_attributes(node, k=int(count.item()))]
-    unsigned = graph.dtype(node.input[0]) == np.uint64
-    if not unsigned:
+    dtype = graph.dtype(node.input[0])
+    if dtype not in (np.int16, np.uint16, np.uint64):
         return [with_attributes(node, "sorted")] if not attribute(node, "sorted", 1) else None
     steps = NodeBuilder(graph, node)
+    wide = steps.cast(node.input[0], np.int64 if dtype == np.uint64 else np.int32)
     # An addition would overflow, which has no meaning where TVM makes machine code.
     sign = np.array(np.iinfo(np.int64).min)
-    signed = steps("BitwiseXor", steps.cast(node.input[0], np.int64), sign)
+    if dtype == np.uint64:
+        wide = steps("BitwiseXor", wide, sign)
     values, places = (graph.fresh(f"{node.name}/{kind}") for kind in ("values", "places"))
     sorted_ = with_attributes(node, "sorted")
-    sorted_.input[0] = signed
+    sorted_.input[0] = wide
     sorted_.output[:] = [values, places]
     steps.nodes.append(sorted_)
-    steps.finish(steps.cast(steps("BitwiseXor", values, sign), np.uint64))
+    if dtype == np.uint64:
+        values = steps("BitwiseXor", values, sign)
+    steps.finish(steps.cast(values, dtype))
     return steps.finish(steps("Identity", places), 1)
 
 
