@@ -115,7 +115,7 @@ def _of_our_own(model: str) -> Any:
 def _of_torchvision(model: str) -> Any:
     import torchvision
 
-    if model in _OF_CLIPS:
+    if model in (*_OF_CLIPS, *_OF_LONG_CLIPS):
         return getattr(torchvision.models.video, model)(weights=None)
     if model in _SEGMENTERS:
         whole = getattr(torchvision.models.segmentation, model)(weights=None, weights_backbone=None)
@@ -200,6 +200,32 @@ def _of_transformers(model: str) -> Any:
             neck_hidden_sizes=[48, 96, 192, 384], fusion_hidden_size=64,
         )  # fmt: skip
         made = transformers.DPTForDepthEstimation(config)
+    elif model == "sam_tower":
+        made = transformers.SamVisionModel(
+            transformers.SamVisionConfig(
+                **small, mlp_dim=1536, image_size=512, initializer_range=0.02
+            )
+        )
+    elif model == "detr_r18":
+        backbone = transformers.ResNetConfig(
+            hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic",
+            out_features=["stage4"],
+        )  # fmt: skip
+        config = transformers.DetrConfig(
+            use_timm_backbone=False, backbone=None, use_pretrained_backbone=False,
+            backbone_config=backbone,
+        )  # fmt: skip
+        whole = transformers.DetrForObjectDetection(config)
+        return _one_output(whole, lambda found: found.pred_boxes)
+    elif model == "whisper_tiny":
+        config = transformers.WhisperConfig()
+        made = transformers.models.whisper.modeling_whisper.WhisperEncoder(config)
+    elif model == "wav2vec2_small":
+        config = transformers.Wav2Vec2Config(
+            hidden_size=384, num_attention_heads=6, intermediate_size=1536, num_hidden_layers=6,
+            mask_time_prob=0.0,
+        )  # fmt: skip
+        made = transformers.Wav2Vec2Model(config)
     elif model == "dinov2_small":
         made = transformers.Dinov2Model(transformers.Dinov2Config(**small, image_size=224))
     else:
@@ -238,6 +264,7 @@ _BUILDERS: dict[str, Callable[[str], Any]] = {
     "own": _of_our_own,
 }
 _OF_CLIPS = ("r3d_18", "r2plus1d_18")
+_OF_LONG_CLIPS = ("s3d", "swin3d_t")
 _SEGMENTERS = ("deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large", "fcn_resnet50")
 
 
@@ -331,6 +358,19 @@ MORE = (
     *_all("timm", 256, "mobilenetv5_base botnet26t_256 regnetz_c16 darknet53 "
           "fastvit_sa12 mobilenetv4_conv_medium mobilevitv2_100 "
           "cs3darknet_focus_s"),
+    *_all("timm", 224, "efficientnet_cc_b0_4e hrnet_w32 mobilenetv1_100 "
+          "swiftformer_s vit_small_patch16_rope_224 hgnetv2_b4 convnextv2_nano "
+          "selecsls60 xcit_small_12_p8_224 pvt_v2_b2_li focalnet_small_lrf shvit_s3 "
+          "efficientvit_m5 mobileone_s4 resmlp_24_224 mixer_b16_224 levit_384 nest_small_jx "
+          "deit3_medium_patch16_224"),
+    *_all("timm", 240, "crossvit_15_dagger_240 flexivit_small"),
+    *_all("timm", 256, "edgenext_xx_small fastvit_mci1 "
+          "mobilenetv4_conv_large"),
+    *(Network("torchvision", model, (1, 3, 16, 224, 224)) for model in _OF_LONG_CLIPS),
+    *_all("transformers", 512, "sam_tower"),
+    *_all("transformers", 320, "detr_r18"),
+    Network("transformers", "whisper_tiny", (1, 80, 3000)),
+    Network("transformers", "wav2vec2_small", (1, 16000)),
     *_all("ultralytics", 320, "yolov3-tiny yolov6n yolov9t yolov8n-p2 yolov8n-ghost"),
     *_all("transformers", 512, "mobilevit_deeplab"),
     *_all("transformers", 384, "dpt_small"),
