@@ -19,15 +19,18 @@ def model_of(graph: onnx.GraphProto) -> onnx.ModelProto:
     return onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9)
 
 
-def command_of(network: Callable[[], onnx.ModelProto], megabytes: int) -> click.Command:
-    """``OUTPUT``: writes there what ``network`` makes, of so many megabytes."""
+def command_of(
+    network: Callable[..., onnx.ModelProto], megabytes: int, *options: click.Option
+) -> click.Command:
+    """``OUTPUT``: writes there what ``network`` makes of the options, of so many megabytes."""
 
     @click.command(
         context_settings={"help_option_names": ["-h", "--help"]},
         help=f"Write the network to OUTPUT, {megabytes} MB.",
     )
     @click.argument("output", type=click.Path(path_type=Path))
-    def main(output: Path) -> None:
-        write_whole(output, network().SerializeToString())
+    def main(output: Path, **given: object) -> None:
+        write_whole(output, network(**given).SerializeToString())
 
+    main.params.extend(options)
     return main

@@ -10,12 +10,16 @@ fitted again without one:
 
     python -m benchmarks.fit_costs benchmarks/results/nvidia-h200-products.jsonl products.onnx \\
         --target benchmarks/results/nvidia-h200-device.json --precision fp16
+
+Those of float32 (``--fp32`` here, nvidia-h200-products-fp32.jsonl, ``--precision fp32``) are of
+other rows and widths, and of tiles that fetch ahead.
 """
 
 from __future__ import annotations
 
 import itertools
 
+import click
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -36,13 +40,29 @@ CHAINS = (
     (12544, 64, 256, 64),
     (3152, 768, 2304, 768, 3072, 768),
 )
+FP32_CHAINS = (
+    (197, 768, 2304),
+    (197, 768, 3072, 768),
+    (788, 768, 2304),
+    (788, 768, 3072, 768),
+    (196, 384, 1536, 384),
+    (49, 512, 2048, 512),
+    (196, 1024, 256, 1024),
+    (784, 512, 128, 512),
+    (3136, 64, 256, 64),
+    (1024, 1024, 1024),
+    (2048, 2048, 2048),
+    (12544, 64, 256),
+    (4096, 320, 1280, 320),
+)
 
 
-def network() -> onnx.ModelProto:
-    """A chain for each of CHAINS, with bias and ReLU behind each product; weights of SEED."""
+def network(fp32: bool = False) -> onnx.ModelProto:
+    """A chain for each of CHAINS, or FP32_CHAINS, with bias and ReLU behind each product; weights
+    of SEED."""
     random = np.random.default_rng(SEED)
     inputs, outputs, nodes, weights = [], [], [], []
-    for i, (rows, *widths) in enumerate(CHAINS):
+    for i, (rows, *widths) in enumerate(FP32_CHAINS if fp32 else CHAINS):
         at = f"x{i}"
         inputs.append(helper.make_tensor_value_info(at, TensorProto.FLOAT, [rows, widths[0]]))
         for j, (k, n) in enumerate(itertools.pairwise(widths)):
@@ -58,7 +78,8 @@ def network() -> onnx.ModelProto:
     return model_of(helper.make_graph(nodes, "products", inputs, outputs, weights))
 
 
-main = command_of(network, megabytes=150)
+FP32 = click.Option(["--fp32"], is_flag=True, help="Those that were timed in float32.")
+main = command_of(network, 150, FP32)
 
 if __name__ == "__main__":
     main()
