@@ -406,7 +406,7 @@ def test_an_output_of_text_is_to_be_taken_out(label: Any) -> None:
     model = make_model([helper.make_node("Relu", ["x"], ["y"]), label], *ENDS)
     model.graph.output.append(helper.make_tensor_value_info("s", STRING, None))
     model.graph.initializer.append(helper.make_tensor("w", STRING, [1], ["a"]))
-    with pytest.raises(UnsupportedModelError, match="output 's' is one of strings: take the"):
+    with pytest.raises(UnsupportedModelError, match="output 's' is one of strings: export the"):
         import_onnx(model)
 
 

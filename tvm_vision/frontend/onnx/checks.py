@@ -109,7 +109,7 @@ def check_text(model: onnx.ModelProto) -> None:
         if value.name in texts:
             raise UnsupportedModelError(
                 f"tensors of numbers are needed, and the output '{value.name}' is one of strings: "
-                "take the output out of the model"
+                "export the model without it"
             )
 
 
