@@ -165,11 +165,10 @@ def _of_transformers(model: str) -> Any:
     import transformers
 
     small = {"hidden_size": 384, "num_attention_heads": 6}
+    resnet18 = {"hidden_sizes": [64, 128, 256, 512], "depths": [2] * 4, "layer_type": "basic"}
     if model == "rt_detr_r18":
-        backbone = transformers.RTDetrResNetConfig(
-            hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic",
-            out_features=["stage2", "stage3", "stage4"],
-        )  # fmt: skip
+        stages = ["stage2", "stage3", "stage4"]
+        backbone = transformers.RTDetrResNetConfig(**resnet18, out_features=stages)
         config = transformers.RTDetrConfig(
             backbone_config=backbone, encoder_in_channels=[128, 256, 512], decoder_layers=3,
             hidden_expansion=0.5, anchor_image_size=[320, 320],
@@ -207,10 +206,7 @@ def _of_transformers(model: str) -> Any:
             )
         )
     elif model == "detr_r18":
-        backbone = transformers.ResNetConfig(
-            hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic",
-            out_features=["stage4"],
-        )  # fmt: skip
+        backbone = transformers.ResNetConfig(**resnet18, out_features=["stage4"])
         config = transformers.DetrConfig(
             use_timm_backbone=False, backbone=None, use_pretrained_backbone=False,
             backbone_config=backbone,

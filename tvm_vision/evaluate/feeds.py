@@ -24,9 +24,11 @@ def need_inputs(found: Iterable[str], needed: Sequence[str]) -> None:
 def need_shape(name: str, found: Sequence[int], needed: Sequence[Any]) -> None:
     """Raises InputError unless an input has a reference's shape, of which only numbers count: other
     sizes are open."""
-    fixed = [isinstance(size, int) for size in needed]
-    sizes = [size for size, is_fixed in zip(found, fixed, strict=False) if is_fixed]
-    if len(found) != len(needed) or sizes != [size for size in needed if isinstance(size, int)]:
+    same = len(found) == len(needed) and all(
+        size == wanted or not isinstance(wanted, int)
+        for size, wanted in zip(found, needed, strict=True)
+    )
+    if not same:
         raise InputError(
             f"the model's input {name} {list(needed)} is needed, found {list(found)}: is this the "
             "model that the package was made from?"
