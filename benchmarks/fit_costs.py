@@ -49,7 +49,7 @@ CYCLES: dict[str, Callable[[Any, Any, DeviceModel], float]] = {
 COSTS = {"contraction": "gemm", "coopmat_gemm": "coopmat", "direct_conv": "direct_conv"}
 DRAW = 0.2  # of a logarithm's error: how strongly costs are drawn to the present ones
 STEP = 1e-4  # of a cost's logarithm, for its derivative
-ROUNDS = 40
+ROUNDS = 80
 HALVINGS = 8  # of a step that makes it worse; then it ends
 FARTHEST = 0.5  # that a cost's logarithm moves in a round
 
@@ -124,9 +124,9 @@ def regret(template: str, samples: Sequence[Sample], device: DeviceModel) -> flo
 
 
 def names_of(template: str, device: DeviceModel) -> list[str]:
-    """The costs of a template that can be fitted: its numbers."""
+    """The costs of a template that can be fitted: its numbers, but for what is 0."""
     costs = vars(getattr(device, COSTS[template]))
-    return [name for name, value in costs.items() if isinstance(value, float)]
+    return [name for name, value in costs.items() if isinstance(value, float) and value]
 
 
 def with_costs(template: str, device: DeviceModel, values: dict[str, float]) -> DeviceModel:
@@ -174,7 +174,8 @@ def fit(
         weights = (1 + here**2) ** -0.25  # its square is soft L1's slope over the error
         matrix = np.vstack([weights[:, None] * np.array(slope).T, draw * np.eye(len(names))])
         target = np.concatenate([-weights * here, draw * (start - now)])
-        step = np.clip(np.linalg.lstsq(matrix, target, rcond=None)[0], -FARTHEST, FARTHEST)
+        step = np.linalg.lstsq(matrix, target, rcond=None)[0]
+        step *= FARTHEST / max(np.abs(step).max(), FARTHEST)  # its direction stays
         tried = [now + step / 2**halving for halving in range(HALVINGS)]
         better = next((logs for logs in tried if loss(logs) < lost), None)
         if better is None:

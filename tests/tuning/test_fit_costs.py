@@ -10,7 +10,7 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import convolutions
+from benchmarks import convolutions, products
 from benchmarks.fit_costs import (
     COSTS,
     CYCLES,
@@ -109,7 +109,7 @@ def test_large_convolutions_get_tiles_as_fast_as_the_best_that_were_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On the GPU whose timings are kept; those of the whole list are 1.03 times as slow."""
-    layers = [layer for layer in convolutions.LAYERS if layer[0] in (192, 384, 512, 768)]
+    layers = [layer for layer in convolutions.LAYERS if layer.channels in (192, 384, 512, 768)]
     monkeypatch.setattr(convolutions, "LAYERS", layers)
     onnx.save(convolutions.network(), tmp_path / "model.onnx")
     functions = functions_of(
@@ -119,6 +119,23 @@ def test_large_convolutions_get_tiles_as_fast_as_the_best_that_were_timed(
     found = samples_of(records, functions, "NVIDIA H200")["direct_conv"]
     assert len({sample.shape for sample in found}) == len(layers)
     assert regret("direct_conv", found, DISCRETE) < 1.1
+
+
+def test_products_and_layers_of_float32_get_tiles_as_fast_as_the_best_that_were_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the GPU whose timings are kept; those of both lists are 1.05 times as slow."""
+    monkeypatch.setattr(products, "FP32_CHAINS", products.FP32_CHAINS[:4])
+    layers = [layer for layer in convolutions.FP32_LAYERS if layer.edge in (14, 28)]
+    monkeypatch.setattr(convolutions, "FP32_LAYERS", layers)
+    for name, module in (("products", products), ("convolutions", convolutions)):
+        path = tmp_path / f"{name}.onnx"
+        onnx.save(module.network(fp32=True), path)
+        target = str(RESULTS.parent / "nvidia-h200-device.json")
+        records = read_records(RESULTS.parent / f"nvidia-h200-{name}-fp32.jsonl")
+        found = samples_of(records, functions_of([str(path)], target, "fp32"), "NVIDIA H200")
+        assert len({sample.shape for sample in found["contraction"]}) >= len(layers) // 2
+        assert regret("contraction", found["contraction"], DISCRETE) < 1.15, name
 
 
 def small_model() -> onnx.ModelProto:

@@ -253,20 +253,47 @@ class DeviceModel:
         return costs.units or self.units
 
 
-# Fitted to 1,532 products of float32 on an H200, measured in four rounds (benchmarks/schedules.md,
-# "Versions on the way"). Words of bytes were not measured. The units were set by hand before
-# the fit, which is why they are not those of that GPU.
+# Fitted to 895 products of float32 that fetch ahead, on an H200; ``step``, ``sliced`` and
+# ``narrow`` chosen by 1,160 of convolutions and other products besides (benchmarks/schedules.md,
+# "Tiles of float32, estimated anew"). Words of bytes were not measured.
 GEMM = GemmCosts(
-    units=Units(32, schedulers=4, lanes=32, threads=1536, shared_bytes=200_000),
+    units=None,
+    fetch=161.0,
+    quad=38.0,
+    shared=0.0,
+    row=1.0,
+    column=14.5,
+    multiply=0.65,
+    step=30.0,
+    sliced=1.1,
+    narrow=1.15,
+    start=765.0,
+    slice=16.0,
+    group=88.0,
+    output=19.0,
+    registers=40,
+    split_k=SplitKCosts(total=1500.0, part=0.006, margin=1.0),
+)
+# Of narrower subgroups than AMD's, of which no GPU was measured: fitted to 1,532 products of an
+# H200 before these fetched ahead, on 32 units (benchmarks/schedules.md, "Versions on the way").
+# Intel's compiler makes slower kernels of the tiles that the costs above choose
+# (benchmarks/static.md).
+NARROW = GemmCosts(
+    units=None,
     fetch=480.0,
     quad=10.0,
     shared=145.0,
-    load=0.8,
+    row=0.8,
+    column=0.8,
     multiply=0.5,
+    step=0.0,
+    sliced=1.0,
+    narrow=1.0,
     start=590.0,
     slice=18.0,
     group=23.0,
     output=20.0,
+    registers=0,
 )
 # What an H200's driver gives the workgroups of a unit together, whatever the chip has
 # (benchmarks/schedules.md, "Shared memory of a unit").
@@ -439,7 +466,7 @@ INTEGRATED = DeviceModel(
 # spill (benchmarks/static.md).
 INTEGRATED_NARROW = replace(
     INTEGRATED,
-    gemm=replace(GEMM, units=None),
+    gemm=NARROW,
     packed_gemm=None,
     coopmat=replace(COOPMAT, units=None),
     direct_conv=replace(DIRECT_CONV, units=None),

@@ -12,13 +12,14 @@ from .device_model import DeviceModel
 from .gemm_pipelines import fits_registers, held_bytes, product_cycles
 from .gemm_tile import DOT, VECTOR, GemmTile, Product
 from .split_k import parts_of, split_k_cycles
-from .tile_costs import PipelineCosts
+from .tile_costs import GemmCosts, PipelineCosts, Units
 
 MOST_THREADS = 256
 TILES_M = (4, 8, 16, 32, 64)
 TILES_N = (16, 32, 64, 128)
 THREAD_SHAPES = ((2, 4), (4, 4), (8, 4))  # m and n of a thread
 SPLITS = (1, 2, 4, 8, 16)
+LINE = 32  # elements of a line of memory
 STEPS = (8, 16, 32)  # length along k of a group of threads in one tile; see gpu/packed_fp16.py
 
 
@@ -115,18 +116,31 @@ def cycles(tile: GemmTile, shape: Product, device: DeviceModel) -> float:
         packed = shape.fp16 and device.packed_fp16
         whole = product_cycles(tile, shape, costs, units, packed, _faster(tile, packed, device))
         return split_k_cycles(whole, results, tile.split_k, device.split_k)
-    k = up(shape.k, tile.dot) // tile.split_k
-    groups = shape.b * tile.split_k * up(shape.m, tile.m) * up(shape.n, tile.n)
+    cut = costs.split_k or device.split_k
+    return split_k_cycles(_waves_cycles(tile, shape, costs, units), results, tile.split_k, cut)
+
+
+def _waves_cycles(tile: GemmTile, shape: Product, costs: GemmCosts, units: Units) -> float:
+    """Of waves of workgroups, all full but the last: each takes what one workgroup takes alone, and
+    what the schedulers issue for all that a unit holds."""
     warps = up(tile.threads, units.lanes)
-    resident = units.resident(groups, warps * units.lanes, tile.shared_bytes)
-    waves = up(groups, units.count * resident)
-    fetch = up((tile.m + tile.n) * tile.k // VECTOR, tile.threads) * costs.quad
     depth = tile.k // tile.slice_k
-    loads = (tile.thread_m + tile.thread_n) / VECTOR
-    work = depth * (costs.multiply * tile.outputs_of_thread + costs.load * loads)
-    alone = costs.fetch + fetch + work + depth / VECTOR * costs.shared
-    together = resident * warps / units.schedulers * (fetch + work)
+    fetched = (tile.m + tile.n) * tile.k
+    fetch = up(fetched // VECTOR, tile.threads) * costs.quad
+    loads = (costs.row * tile.thread_m + costs.column * tile.thread_n) / VECTOR
+    shared = costs.sliced if tile.slice_k > 1 else 1.0
+    work = fetch + shared * depth * (costs.multiply * tile.outputs_of_thread + loads)
+    end = costs.output * tile.outputs_of_thread
     slices = costs.slice + costs.group * tile.slice_k if tile.slice_k > 1 else 0.0
-    end = costs.start + slices + costs.output * tile.outputs_of_thread
-    product = waves * (up(k, tile.k) * (alone + together) + end)
-    return split_k_cycles(product, results, tile.split_k, device.split_k)
+    steps = up(up(shape.k, tile.dot) // tile.split_k, tile.k)
+    wait = costs.fetch + costs.shared * depth / VECTOR
+    alone = steps * (wait + work) + costs.start + slices + end
+    issued = warps / units.schedulers * (steps * (work + costs.step) + end)
+
+    edge = VECTOR * (tile.thread_m + tile.thread_n)
+    registers = costs.registers + tile.outputs_of_thread + edge + fetched // tile.threads
+    groups = shape.b * tile.split_k * up(shape.m, tile.m) * up(shape.n, tile.n)
+    held = units.resident(groups, warps * units.lanes, tile.merged_bytes(4), registers)
+    full, rest = divmod(up(groups, units.count), held)
+    every = full * (alone + held * issued) + (alone + rest * issued if rest else 0.0)
+    return every * (costs.narrow if tile.n < LINE else 1.0)

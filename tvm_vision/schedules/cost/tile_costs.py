@@ -46,6 +46,21 @@ class Units:
 
 
 @dataclass(frozen=True)
+class SplitKCosts:
+    """Cycles of a sum that workgroups share (split_k.py).
+
+    Attributes:
+        total: of the second kernel, as any that waits for another.
+        part: to write and read a part of a result.
+        margin: times that the product, cut, is taken to last longer than estimated.
+    """
+
+    total: float
+    part: float
+    margin: float
+
+
+@dataclass(frozen=True)
 class GemmCosts:
     """Cycles of a matrix product of 32-bit numbers, or words of bytes (gemm.py).
 
@@ -54,24 +69,38 @@ class GemmCosts:
         fetch: from the first load of a tile to the barrier after it, beyond its own work.
         quad: to find and load four neighbours of an image.
         shared: from a load of shared memory to its use, for four steps along k.
-        load: to load four values from shared memory.
+        row: to load four values of a thread's rows from shared memory.
+        column: and of its columns.
         multiply: to multiply and add once.
+        step: that others of the unit wait for each tile along k besides.
+        sliced: where groups of threads share k, of their products and loads of shared memory over
+            those of one group alone, a ratio.
+        narrow: of a tile with fewer columns than a line of memory over what all this makes of it,
+            a ratio.
         start: of a workgroup.
         slice: to begin to add up the sums of groups of threads.
         group: to add one of these sums.
         output: to write one output of a thread.
+        registers: of a thread beside its outputs, their factors and what it fetches.
+        split_k: of a sum that workgroups share; None for those of the device.
     """
 
     units: Units | None
     fetch: float
     quad: float
     shared: float
-    load: float
+    row: float
+    column: float
     multiply: float
+    step: float
+    sliced: float
+    narrow: float
     start: float
     slice: float
     group: float
     output: float
+    registers: int
+    split_k: SplitKCosts | None = None
 
 
 @dataclass(frozen=True)
@@ -246,21 +275,6 @@ class MatrixPipelineCosts:
     vectors: float
     ahead: float
     most: int
-
-
-@dataclass(frozen=True)
-class SplitKCosts:
-    """Cycles of a sum that workgroups share (split_k.py).
-
-    Attributes:
-        total: of the second kernel, as any that waits for another.
-        part: to write and read a part of a result.
-        margin: times that the product, cut, is taken to last longer than estimated.
-    """
-
-    total: float
-    part: float
-    margin: float
 
 
 TileCosts = GemmCosts | PipelineCosts | CoopmatCosts | DirectConvCosts | MatrixPipelineCosts
