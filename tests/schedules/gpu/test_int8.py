@@ -190,8 +190,8 @@ def test_depthwise_convolutions_equal_numpy(channels: int, stride: int) -> None:
     layer.check(schedule_function(layer.kernel, TargetLimits.of(target()))[0])
 
 
-@pytest.mark.parametrize("along", [1, 4])
-def test_depthwise_channels_are_computed_by_words(along: int) -> None:
+@pytest.mark.parametrize(("along", "beside"), [(1, 1), (4, 1), (4, 2), (4, 4)])
+def test_depthwise_channels_are_computed_by_words(along: int, beside: int) -> None:
     """The form that quantized networks have; outside the image is the zero point."""
     image, weights = noise((1, 9, 7, 8), 1), noise((3, 3, 1, 8), 2)
     x, w = (te.placeholder(a.shape, "int8", n) for a, n in ((image, "x"), (weights, "w")))
@@ -199,8 +199,10 @@ def test_depthwise_channels_are_computed_by_words(along: int) -> None:
     sums = convolution_of_bytes(x, w, window)
     halved = topi.clip(topi.cast(sums, "float32") * 0.0078125, -128, 127)
     kernel = te.create_prim_func([x, w, topi.cast(topi.round(halved), "int8")])
-    choice = ScheduleConfig("window", WindowShape(32, along))
-    function = schedule_with(kernel, TargetLimits.of(target()), choice)
+    choice = ScheduleConfig("window", WindowShape(32, along, beside))
+    limits = TargetLimits.of(target())
+    assert choice in choices(kernel, limits)
+    function = schedule_with(kernel, limits, choice)
     (shader,) = printed(function, supports_int8=True, supports_8bit_buffer=True)
     assert ("int8_t x[]" in shader.source) == (along == 1)
     with target():

@@ -114,7 +114,7 @@ def test_only_where_there_are_units_to_spare_without_a_word_of_a_tuner() -> None
     small = dataclasses.replace(LARGE, split_k=False)
     assert default(LATE, small).split_k == 1
     assert any(tile.split_k > 1 for tile in candidates(LATE, small))
-    assert default(Product(1, 64, 10816, 576), LARGE).split_k == 1
+    assert default(Product(1, 64, 43264, 576), LARGE).split_k == 1
 
 
 def test_old_records_mean_one_part() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,26 @@ def test_windows_that_overlap_share_a_row_where_nothing_was_timed(row: int, alon
     assert default(WindowSum(outputs, False, overlap=True), timed).along in (1, 2, 3, 4)
     assert default(WindowSum(outputs, False), small).along in (1, 2, 3, 4)
     assert default(WindowSum((1, 128, row, row), False, overlap=True), small).along in (1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "of_bytes", "beside"),
+    [
+        ((16, 56, 56, 144), True, 4),
+        ((16, 14, 14, 576), True, 2),
+        ((16, 7, 7, 960), True, 1),  # no multiple of two pixels
+        ((1, 56, 56, 144), True, 1),  # few threads would be left
+        ((16, 56, 56, 144), False, 1),
+        ((16, 56, 56, 143), True, 1),  # no vectors
+    ],
+)
+def test_vectors_of_bytes_are_unpacked_once_for_neighbouring_pixels(
+    outputs: tuple[int, ...], of_bytes: bool, beside: int
+) -> None:
+    window = WindowSum(outputs, vectors=True, of_bytes=of_bytes)
+    timed = TargetLimits(256, 16384, 32, device=DISCRETE)
+    assert default(window, timed).beside == beside
+    assert default(window, replace(timed, wide_subgroup=32)).beside == 1
 
 
 @pytest.mark.parametrize(

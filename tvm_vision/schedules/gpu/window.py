@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm_ffi
@@ -28,6 +28,8 @@ from ..common import (
 
 MOST_UNROLLED = 64  # terms of a sum that are written out
 VECTOR_BYTES = 16  # of a load
+BYTES = ("int8", "uint8")
+BESIDE = (4, 2)  # vectors of a thread, of bytes: to unpack them takes more than to multiply them
 SEVEN = 7  # pixels of a thread, where there are so many rows that twice as many threads have some
 
 
@@ -39,10 +41,13 @@ class WindowShape:
         threads: threads of a workgroup.
         along: neighbouring outputs of one thread, along the last axis; computed as vectors where
             they are neighbours in all that is read (channels last).
+        beside: such vectors of one thread, along the axis before: what neighbours read, weights
+            too, is read and unpacked once for all of them.
     """
 
     threads: int = 128
     along: int = 1
+    beside: int = 1
 
 
 def schedule_window(
@@ -71,9 +76,12 @@ def schedule_window(
     for number in range(len(schedule.get(anchor).writes)):
         schedule.set_scope(anchor, number, "local")
     schedule.reverse_compute_at(output, thread, preserve_unit_loops=True)
-    last = schedule.get_loops(output)[-1]
+    loops = list(schedule.get_loops(output))
+    last = loops[-1]
     if vectors and shape.along > 1 and int(schedule.get(last).extent) == shape.along:
         schedule.vectorize(last)
+        if shape.beside > 1 and int(schedule.get(loops[-2]).extent) == shape.beside:
+            schedule.unroll(loops[-2])
     for block in reversed(sums[:-1]):
         schedule.compute_at(block, thread, preserve_unit_loops=True)
         for number in range(len(schedule.get(block).writes)):
@@ -90,11 +98,13 @@ class WindowSum:
         extents: of the outputs of the last sum.
         vectors: neighbours along the last of them are neighbours in all that is read.
         overlap: they read the same numbers, all but one: windows of step one.
+        of_bytes: all that is read are bytes.
     """
 
     extents: tuple[int, ...]
     vectors: bool
     overlap: bool = False
+    of_bytes: bool = False
 
 
 def shape_of(schedule: Schedule) -> WindowSum:
@@ -110,7 +120,9 @@ def shape_of(schedule: Schedule) -> WindowSum:
 
 
 def _sum_of(schedule: Schedule, block: Any, vectors: bool) -> WindowSum:
-    return WindowSum(_extents(schedule, block), vectors, _overlap(schedule, block))
+    read = schedule.get(block).reads
+    of_bytes = all(str(region.source.ty.dtype.dtype) in BYTES for region in read)
+    return WindowSum(_extents(schedule, block), vectors, _overlap(schedule, block), of_bytes)
 
 
 def default(window: WindowSum, limits: TargetLimits) -> WindowShape:
@@ -127,8 +139,11 @@ def default(window: WindowSum, limits: TargetLimits) -> WindowShape:
     most = min(128, limits.threads)
     # Without a rest none of the terms needs a condition.
     sizes = (n for n in (128, 64, 96, 32) if n <= most and n % limits.wave == 0)
-    even = (n for n in sizes if outputs // along % n == 0)
-    return WindowShape(threads=1 if outputs == 1 else next(even, most), along=along)
+    beside = next(
+        (n for n in _besides(window, along, limits) if outputs // (n * along) >= enough.threads), 1
+    )
+    even = (n for n in sizes if outputs // (along * beside) % n == 0)
+    return WindowShape(1 if outputs == 1 else next(even, most), along, beside)
 
 
 def candidates(window: WindowSum, limits: TargetLimits) -> list[WindowShape]:
@@ -137,9 +152,18 @@ def candidates(window: WindowSum, limits: TargetLimits) -> list[WindowShape]:
     for threads, along in itertools.product((32, 64, 128, 256), (1, 2, 3, 4, 8)):
         shape = WindowShape(threads, along)
         divides = along == 1 or (extents and extents[-1] % along == 0)
-        if limits.wave <= threads <= limits.threads and divides and shape not in found:
-            found.append(shape)
-    return found
+        if limits.wave <= threads <= limits.threads and divides:
+            besides = (1, *_besides(window, along, limits))
+            found += [replace(shape, beside=n) for n in besides]
+    return list(dict.fromkeys(found))
+
+
+def _besides(window: WindowSum, along: int, limits: TargetLimits) -> list[int]:
+    """How many vectors of ``along`` bytes a thread may have, but one; none where the driver would
+    have to spill them, as subgroups are as wide as they can be."""
+    if not (window.of_bytes and window.vectors and along > 1 and len(window.extents) > 1):
+        return []
+    return [n for n in BESIDE if window.extents[-2] % n == 0 and not limits.wide_subgroup]
 
 
 def _reads_vectors(schedule: Schedule, block: Any) -> bool:
@@ -200,9 +224,17 @@ def _bind(schedule: Schedule, block: Any, shape: WindowShape, vectors: bool) -> 
     spatial = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "S"]
     reduced = [loop for loop, kind in zip(loops, kinds, strict=True) if kind != "S"]
     spatial = spatial or [schedule.add_unit_loop(block)]
-    along, own = schedule.split(spatial[-1], [None, shape.along])
-    schedule.reorder(*spatial[:-1], along, *reduced, own)
-    fused = schedule.fuse(*spatial[:-1], along)
+    *outer, last = spatial
+    along, own = schedule.split(last, [None, shape.along])
+    if shape.beside > 1:
+        *outer, before = outer
+        before, beside = schedule.split(before, [None, shape.beside])
+        outer.append(before)
+        schedule.reorder(*outer, along, *reduced, beside, own)
+        schedule.unroll(beside)
+    else:
+        schedule.reorder(*outer, along, *reduced, own)
+    fused = schedule.fuse(*outer, along)
     group, thread = schedule.split(fused, [None, shape.threads])
     schedule.bind(group, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
