@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .class_options import class_option, set_thresholds
-from .options import PATH, device_option, frame_timeout, interruptible, wanted_target
+from .options import FRACTION, PATH, device_option, frame_timeout, interruptible, wanted_target
 from .progress import progress
 from .verbosity import note
 
@@ -21,11 +21,9 @@ from .verbosity import note
 @click.option("--model", "-m", type=PATH, required=True, help="Package, or a robot's model folder.")
 @click.option("--topic", default="", help="Topic of the images, where the bag has several.")
 @click.option("--namespace", default="", help="Of the topics of the results.")
-@click.option("--confidence", type=float, help="Detections have a score above this.")
+@click.option("--confidence", type=FRACTION, help="Detections have a score above this.")
 @class_option()
-@click.option(
-    "--iou", type=click.FloatRange(0.0, 1.0), help="Of boxes that overlap by more, one stays."
-)
+@click.option("--iou", type=FRACTION, help="Of boxes that overlap by more, one stays.")
 @click.option(
     "--max-image-pixels", type=click.IntRange(min=1), help="Images of more are passed over."
 )

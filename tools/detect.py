@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .class_options import class_option, set_thresholds
-from .options import PATH, device_option, interruptible, package_argument, wanted_target
+from .options import (
+    FRACTION,
+    PATH,
+    device_option,
+    interruptible,
+    package_argument,
+    wanted_target,
+)
 from .progress import progress
 from .session import recovery
 from .sources import export_options, exports, readable, source_options
@@ -22,8 +29,6 @@ if TYPE_CHECKING:
     from tvm_vision.models.exports import Export
     from tvm_vision.models.results import Detections, VisionResult
     from tvm_vision.runtime.sources import Frame
-
-FRACTION = click.FloatRange(0.0, 1.0)
 
 
 @click.command()

@@ -113,6 +113,7 @@ def evaluate(
     pycocotools), segmenters by IoU, beside the latency of whole frames, the package's size
     and its memory.
     What is finished is kept in the folder: the same command goes on where it was cut off.
+    The exit code is 1 where a variant or the reference failed; the others are there.
 
     With --tracker and --key the variants run on the boards that 'tvm-vision rpc-server'
     registered there, several at once, which take the times themselves. Boards tell their
@@ -125,9 +126,10 @@ def evaluate(
       tvm-vision evaluate model.onnx data.yaml --like model.tar --opt-level 1,3 --json
       tvm-vision evaluate model.onnx photos/ --tracker 10.0.0.1:9190 --key nuc
     """
+    from tvm_vision.errors import InputError
     from tvm_vision.evaluate.datasets import read_data_set
     from tvm_vision.evaluate.variants import Evaluation, matrix
-    from tvm_vision.file_kinds import ONNX, TFLITE, need
+    from tvm_vision.file_kinds import ONNX, TFLITE, need, need_folder_name
     from tvm_vision.whole_files import need_place
 
     need(model, "an ONNX or TFLite file", ONNX, TFLITE)
@@ -138,6 +140,7 @@ def evaluate(
     found = read_data_set(data).first(limit)
     boards = tracker_of(tracker, key)
     folder = output or Path(f"{model.stem}{f'-{key}' if key else ''}-evaluation")
+    need_folder_name(folder, "the name of a folder", "name another", InputError)
     variants = matrix(target, precision, [int(level) for level in opt_level], layout)
     with interruptible(KEPT), progress("evaluating") as show:
         run = Evaluation(
@@ -158,9 +161,10 @@ def evaluate(
     for line in [json.dumps(rows, indent=2)] if as_json else row_lines(rows, found.kind):
         click.echo(line)
     failed = [f"{row['name']}: {row['error']}" for row in rows if "error" in row]
-    if len(failed) == len(rows):
+    if failed:
+        some = "no variant was" if len(failed) == len(rows) else "not every variant was"
         others = f" ({len(failed) - 1} more failed)" if failed[1:] else ""
-        raise click.ClickException(f"no variant was evaluated{others}: {failed[0]}")
+        raise click.ClickException(f"{some} evaluated{others}: {failed[0]}")
 
 
 def _info(like: Path | None) -> ModelInfo | None:

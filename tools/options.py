@@ -26,7 +26,7 @@ from tvm_vision.errors import InputError, TvmVisionError
 from tvm_vision.file_kinds import need_ending
 from tvm_vision.interrupts import ctrl_c_as_itself, ended_as_by_ctrl_c, met
 from tvm_vision.options import OF_PRECISIONS, CompileOptions, variable_of
-from tvm_vision.runtime.choices import DEVICES, FILL_MODES
+from tvm_vision.runtime.choices import DEVICES, FILL_MODES, meant_device
 from tvm_vision.standard_streams import open_closed
 
 from .other_names import no_such_option, with_what_it_takes
@@ -44,6 +44,8 @@ _FRAME_TIMEOUT = f"{__name__}.frame_timeout"
 FRAME_TIMEOUT = 60.0
 # Whether a path is there and usable is for the library to say: its messages tell what to do.
 PATH = click.Path(path_type=Path)
+# Of a confidence and of an overlap.
+FRACTION = click.FloatRange(0.0, 1.0)
 
 
 class OutputFile(click.Path):
@@ -416,18 +418,12 @@ def _of_others(others: Mapping[str, str], value: str) -> str:
     return others.get(value, "")
 
 
-def _which_gpu(value: str) -> str:
-    """Which GPU it is says a variable, and no number as with other programs."""
-    number = re.fullmatch(r"(?:(?:cuda|gpu|vulkan):?)?(\d+)", value)
-    return f"vulkan, and TVM_VISION_VULKAN_DEVICE={number[1]} for which" if number else ""
-
-
 def device_option() -> Decorator:
     """--device, as the parameter ``device``; --target and --frame-timeout: ``wanted_target`` and
     ``frame_timeout``."""
     device = click.option(
         "--device",
-        type=HintedChoice(DEVICES, _which_gpu),
+        type=HintedChoice(DEVICES, meant_device),
         default="auto",
         show_default=True,
         help="auto: the device that the package was made for.",

@@ -253,3 +253,21 @@ def need_ending(path: Path, *endings: str) -> Path:
         return path
     known = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
     raise InputError(f"a file that ends in {known} is needed, found '{path.name}': name it so")
+
+
+# Endings of files that a folder is not called by. A folder may well end in a number, as in "v1.2".
+_OF_FILES = frozenset(
+    "onnx ort tflite pt pt2 pth ckpt pkl h5 keras pb safetensors engine trt xml bin png jpg jpeg "
+    "bmp gif webp tif tiff svg pdf mp4 avi mkv mov webm mcap db3 bag py ipynb sh c cc cpp h hpp so "
+    "o a json jsonl yaml yml toml cfg txt md log csv html htm npy npz tar zip gz tgz bz2 xz txz "
+    "zst 7z pem key comp spv".split()
+)
+
+
+def need_folder_name(path: Path, needed: str, remedy: str, error: type[TvmVisionError]) -> None:
+    """Raise ``error`` for a folder yet to be made whose name is one of a file, as "net.onnx" is.
+
+    needed: which name, in words; remedy: which one instead.
+    """
+    if path.suffix[1:].lower() in _OF_FILES and not path.is_dir():
+        raise error(f"{needed} is needed, and '{path.name}' is that of another file: {remedy}")

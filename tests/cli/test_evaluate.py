@@ -165,16 +165,20 @@ def test_a_folder_that_cannot_be_made_is_said_first(refuses, network, photos, tm
     (tmp_path / "file").touch()
     words = arguments(network, photos, tmp_path / "file")
     assert "the folder '" in refuses(*words)
+    words = arguments(network, photos, tmp_path / "report.html")
+    assert "'report.html' is that of another file: name another" in refuses(*words)
 
 
 def test_a_variant_that_fails_does_not_stop_the_others(command, network, photos, tmp_path):
     words = arguments(network, photos, tmp_path)
     words[words.index("llvm")] = "nonsense,llvm"
     result = command(*words, "--opt-level", "3", "--precision", "fp32", "--no-reference")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 1, result.output  # what runs it unattended is to know
     table, error = result.stdout.splitlines()[1:]
     assert table.split()[:3] == ["llvm", "fp32", "O3"] and "90.0 %" in table
     assert error.startswith("nonsense fp32 O3: ")
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("Error: not every variant was evaluated: nonsense fp32 O3: ")
     words[words.index("nonsense,llvm")] = "nonsense"
     result = command(*words, "--no-reference", "-o", tmp_path / "other")
     assert result.exit_code == 1

@@ -79,8 +79,21 @@ def test_the_node_reads_a_package_once(classifier, monkeypatch):
 
 
 def test_options_are_checked(classifier):
-    with pytest.raises(InputError, match="a top of at least 1 is needed, found 0"):
-        load_model(classifier, top=0)
+    """Those of other classes, too: who passes one on means a network that looks at it."""
+    wrong = {
+        "top": (0, 1.5, "5", True),
+        "confidence": (2, -1, float("nan"), "high"),
+        "iou": (1.01, -0.5),
+        "max_detections": (0, 2.5, True),
+        "class_options": ({"ball": 0.5}, {"ball": {"confidence": 2}}, {"ball": {"size": 1}}),
+    }
+    for name, values in wrong.items():
+        for value in values:
+            options: Any = {name: value}
+            with pytest.raises(InputError, match="needed|must be|is one of"):
+                load_model(classifier, **options)
+    passed_over: Any = {"confidence": 1, "iou": 0, "max_detections": None, "class_options": {}}
+    assert load_model(classifier, top=1, **passed_over).kind == "classifier"
 
 
 @pytest.mark.parametrize(

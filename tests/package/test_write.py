@@ -28,6 +28,7 @@ from tvm_vision.package import (
     unpack_package,
     write_package,
 )
+from tvm_vision.package.files import need_package_place as place
 from tvm_vision.package.params import list_params, write_params
 
 
@@ -122,6 +123,10 @@ def test_repacking_checks_like_reading(tmp_path):
         (lambda p: unpack_package(p / "a.tar", p / "b.tar"), "a folder is needed to unpack into"),
         (lambda p: repack_package(p / "folder", p / "b"), r"a name that ends in \.tar is needed"),
         (lambda p: repack_package(p / "a.tar", p / "b.tar"), "a folder is needed to repack"),
+        (lambda p: place(p / "a.onnx"), r"'a.onnx' is that of another file: name it 'a.tar'"),
+        (lambda p: place(p / "a.tar.gz"), r"'a.tar.gz' is .*: name it 'a.tar'"),
+        (lambda p: place(p / "a.TAR"), r"'a.TAR' is .*: name it 'a.tar'"),
+        (lambda p: place(p / "v1.2.PNG"), r"'v1.2.PNG' is .*: name it 'v1.2.tar'"),
         (lambda p: unpack_package(p / "a.tar", p / "full"), r"has other files \('mine'\)"),
         (lambda p: unpack_package(p / "a.tar", p / "a.tar" / "x"), "cannot be written"),
         (lambda p: unpack_package(p / "a.tar", p / "full" / "mine"), r"ends in \.tar .*is a file"),

@@ -42,11 +42,12 @@ def load_model(
 
     path: of the package, tar or folder, or the package as it was read. device, target, verify,
     recovery: see ``tvm_vision.load``. options: of that class, for example ``confidence`` of one
-    that finds boxes; those of other classes say nothing about this one and are passed over.
+    that finds boxes; those of other classes say nothing about this one and are passed over where
+    their values are what those classes take.
 
     Raises PackageError and DeviceError as ``tvm_vision.load`` does; InputError where the package
-    is of a kind that looks at no frames, or lacks what its class needs; TypeError for an option
-    that no class has.
+    is of a kind that looks at no frames, or lacks what its class needs, or an option is out of its
+    range; TypeError for an option that no class has.
     """
     import inspect
 
@@ -57,6 +58,10 @@ def load_model(
         from .other_names import no_option
 
         raise no_option(unknown[0], known)
+    if options:
+        from .thresholds import check_options
+
+        check_options(options)
 
     package = opened(path, device, target, verify)
     # OpenCV and TVM's Python, while the device is being opened.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +56,7 @@ class Thresholds:
 
     @confidence.setter
     def confidence(self, value: float | None) -> None:
-        self._confidence = None if value is None else _fraction("a confidence", value)
+        self._confidence = None if value is None else fraction("a confidence", value)
         self._rules: ClassRules | None = None
 
     @property
@@ -65,7 +67,7 @@ class Thresholds:
 
     @iou.setter
     def iou(self, value: float | None) -> None:
-        self._iou = _fraction("an iou", self._usual.iou if value is None else value)
+        self._iou = fraction("an iou", self._usual.iou if value is None else value)
 
     @property
     def max_detections(self) -> int:
@@ -75,9 +77,7 @@ class Thresholds:
     @max_detections.setter
     def max_detections(self, value: int | None) -> None:
         value = self._usual.max_detections if value is None else value
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise InputError(f"a whole number of detections from 1 on is needed, found {value}")
-        self._max_detections = int(value)
+        self._max_detections = count("detections", value)
 
     @property
     def class_options(self) -> dict[str, ClassOptions]:
@@ -118,7 +118,15 @@ class Thresholds:
         self.class_options = {}
 
 
-def _fraction(what: str, value: float) -> float:
+def count(what: str, value: int) -> int:
+    """The number of things of a kind that were asked for. Raises InputError for none of them."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InputError(f"a whole number of {what} from 1 on is needed, found {value!r}")
+    return int(value)
+
+
+def fraction(what: str, value: float) -> float:
+    """Raises InputError for what is no number from 0 to 1."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -127,3 +135,20 @@ def _fraction(what: str, value: float) -> float:
     if not 0.0 <= number <= 1.0:
         raise InputError(f"{what} from 0 to 1 is needed, found {value}")
     return number
+
+
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    "confidence": partial(fraction, "a confidence"),
+    "iou": partial(fraction, "an iou"),
+    "max_detections": partial(count, "detections"),
+    "class_options": read_class_options,
+    "top": partial(count, "top classes"),
+}
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise InputError for options out of their range, of whatever class: of a network that passes
+    them over they are as wrong."""
+    for name, value in options.items():
+        if value is not None and name in _CHECKS:
+            _CHECKS[name](value)

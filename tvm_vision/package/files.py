@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import PackageError
-from ..file_kinds import PACKAGES, need
+from ..file_kinds import PACKAGES, need, need_folder_name
 from ..whole_files import ScratchFolder, need_place, whole
 from . import container
 from .build import package_info, write_library
@@ -138,6 +138,10 @@ def need_package_place(path: Path) -> None:
                 f"a name that ends in .tar is needed, or a folder for the package, and '{path}' is "
                 "a file: name another place"
             )
+        name = _as_tar(path)
+        need_folder_name(
+            path, "a name that ends in .tar, or a folder's,", f"name it '{name}'", PackageError
+        )
         if others := _other_files(path):
             raise PackageError(f"'{path}' has other files ('{others[0]}'): choose a new folder")
     need_place(path, PackageError)
@@ -170,6 +174,12 @@ def _store(folder: Path, path: Path, *, tar: bool | None = None) -> None:
             fresh.mkdir()
             for name in names:
                 shutil.copyfile(folder / name, fresh / name)
+
+
+def _as_tar(path: Path) -> str:
+    """The name that a package has in place of that of another file."""
+    ending = "".join(path.suffixes[-2:]) if path.stem.endswith(".tar") else path.suffix
+    return f"{path.name.removesuffix(ending)}.tar"
 
 
 def _other_files(folder: Path) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import DeviceError
-from .choices import DEVICES
+from .choices import need_device
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,9 @@ def choose_device(wanted: str = "auto") -> DeviceChoice:
     "vulkan".
 
     Raises DeviceError when "vulkan" is wanted and there is none, InputError for a wrong value in
-    the environment, ValueError for another word.
+    the environment and for another word.
     """
-    if wanted not in DEVICES:
-        raise ValueError(f"expected a device of {', '.join(DEVICES)}, got '{wanted}'")
+    need_device(wanted)
     if wanted == "cpu":
         return plan_choice(wanted, (), "")
     from tvm_vision import vulkan

@@ -17,7 +17,7 @@ from ..error_lines import last_line
 from ..errors import DeviceError, InputError, PackageError
 from ..package.peek import peek
 from ..side_threads import meanwhile
-from .choices import DEVICES
+from .choices import need_device
 from .recovery import Recovery
 
 LOGGER = logging.getLogger(__name__)
@@ -51,7 +51,8 @@ def load(
     mod.so is native code: loading a package is trusting who made it. Everything else of it is
     checked before. Raises PackageError for a package that is damaged, not signed as it has to be or
     for another machine, DeviceError where the device is absent or lacks what a kernel needs,
-    InputError for keys that cannot be read and for a fallback that cannot take the network's place.
+    InputError for keys that cannot be read, for a word that is no device, and for a fallback that
+    cannot take the network's place.
     """
     package = opened(path, device, target, verify)
     from .graph_executor import made_for_another
@@ -148,7 +149,9 @@ def opened(
     verify: str | os.PathLike[str] | None,
 ) -> Package:
     """``open_package``, or the package itself where it was read already; then nothing says any more
-    who signed it, and InputError is raised for ``verify``, as for what is neither."""
+    who signed it, and InputError is raised for ``verify``, as for what is neither. It is for a word
+    that is no device, too."""
+    need_device(device)
     if isinstance(path, (str, os.PathLike)):
         return open_package(path, device, target, verify)
     if not hasattr(path, "check_machine"):  # with the class, what checks packages is imported
@@ -224,8 +227,6 @@ def _weights(package: Package) -> dict[str, np.ndarray] | bytes:
 
 def _device(kind: str, wanted: str) -> Any:
     """The device for kernels of a target kind, "vulkan" or "llvm"."""
-    if wanted not in DEVICES:
-        raise ValueError(f"expected a device of {', '.join(DEVICES)}, got '{wanted}'")
     from ..tvm_compat.ffi import tvm_ffi
 
     needed = "vulkan" if kind == "vulkan" else "cpu"

@@ -56,6 +56,27 @@ def test_the_place_of_the_best_where_all_are_the_worst(dtype, target):
             np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("target", ["llvm", "vulkan"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_extremes_tell_the_last_finite_number_from_infinity(dtype, target):
+    """As in rows of what masks are made of, which is the one or the other."""
+    most, infinity = np.finfo(dtype).max, np.inf
+    rows = [most, infinity, [most] * 3 + [infinity] * 2, [most, -most, infinity, -infinity, 0]]
+    x = np.array([sign * np.broadcast_to(row, 5) for row in rows for sign in (1, -1)], dtype)
+    nodes = [
+        helper.make_node(f"Reduce{name}", ["x", f"axis{axis}"], [f"{name}{axis}"])
+        for name in ("Max", "Min")
+        for axis in (0, 1)
+    ]
+    model = model_of(nodes, dtype, x.shape)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.array([axis]), f"axis{axis}") for axis in (0, 1)
+    )
+    wanted = session_of(model).run(None, {"x": x})
+    for found, expected in zip(executor(import_onnx(model), target)(x), wanted, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("target", ["llvm", pytest.param("vulkan", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "float16"])
 def test_without_axes_each_number_is_by_itself(dtype, target):

@@ -167,12 +167,15 @@ def reduce_extreme(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         return None
     if dtype == np.float16:  # whose last number is what masks are made of, and none of float32's
         return half_in_single(node, graph)
-    # Where nothing but infinities went in, an infinity has to come out.
+    # Where nothing but infinities went in, an infinity has to come out: that is what TVM's first
+    # number stands for, and the same number of the tensor goes in as its neighbour.
     sign = -1 if node.op_type == "ReduceMax" else 1
     limit, infinity = (np.array(sign * x, dtype) for x in (np.finfo(dtype).max, np.inf))
-    reduced = steps(node.op_type, *node.input, **attributes)
-    at_limit = steps("Equal", reduced, limit)
-    return steps.finish(steps("Where", at_limit, infinity, reduced))
+    beside = np.nextafter(limit, np.zeros((), dtype))
+    value = steps("Where", steps("Equal", node.input[0], limit), beside, node.input[0])
+    reduced = steps(node.op_type, value, *node.input[1:], **attributes)
+    found = steps("Where", steps("Equal", reduced, beside), limit, reduced)
+    return steps.finish(steps("Where", steps("Equal", reduced, limit), infinity, found))
 
 
 def log_sum_exp(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...errors import InputError
 from ...runtime.graph_executor import GraphExecutor
 from ..results import VisionResult
+from ..thresholds import count
 from ..vision_model import Image, VisionModel
 from .network import Classifier
 
@@ -19,13 +19,12 @@ class ImageClassifier(VisionModel):
     ) -> None:
         """labels: instead of the package's. top: classes in a result.
 
-        Raises InputError where the package's network is no classifier of images.
+        Raises InputError where the package's network is no classifier of images, or top no number
+        from 1 on.
         """
         super().__init__(executor)
-        if top < 1:
-            raise InputError(f"a top of at least 1 is needed, found {top}")
         self._classifier = Classifier(executor, labels=labels)
-        self._top = top
+        self._top = count("top classes", top)
 
     @property
     def class_names(self) -> tuple[str, ...]:
