@@ -172,8 +172,9 @@ def is_operator(domain: str, name: str) -> bool:
 
 
 def _plain_lstm(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
-    """An LSTM of the same weights in float32; its inputs and states are not rounded to uint8."""
-    inputs = list(node.input)
+    """An LSTM of the same weights in float32, of what 256 steps tell of its input: where that is
+    far from 0, gates saturate by which step it is. Its states, below 1, are not rounded."""
+    build, inputs = NodeBuilder(graph, node), list(node.input)
     for index, scale in ((1, SHARED), (2, SHARED + 2)):
         values = [graph.constant(name) for name in (inputs[index], *inputs[scale : scale + 2])]
         if any(value is None for value in values):
@@ -183,9 +184,12 @@ def _plain_lstm(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto
         factor, zero = (one.reshape(weight.shape[0], 1, -1) for one in (factor, zero))
         real = (weight.astype(np.float32) - zero.astype(np.float32)) * factor
         inputs[index] = graph.make_constant(real.transpose(0, 2, 1), inputs[index])
+    steps = [graph.fresh(f"{inputs[0]}/{part}") for part in ("steps", "scale", "zero")]
+    build.nodes.append(helper.make_node("DynamicQuantizeLinear", inputs[:1], steps))
+    inputs[0] = build("DequantizeLinear", *steps)
     plain = helper.make_node("LSTM", inputs[:SHARED], node.output, name=node.name)
     plain.attribute.extend(node.attribute)
-    return [plain]
+    return [*build.nodes, plain]
 
 
 def _rounding(node: onnx.NodeProto, graph: GraphEditor) -> list[onnx.NodeProto]:
