@@ -125,6 +125,22 @@ CASES = {
         dict.fromkeys("abcde", (F, ("n", 4))),
         {"m2": np.array([-2])},
     ),
+    # Sums of cells by what is summed so far, as of a frustum's points.
+    "neighbours": (
+        [
+            node("Slice", ["r", "at1", "most", "at0"], ["b"]),
+            node("Slice", ["r", "at0", "minus", "at0"], ["c"]),
+            node("Sub", ["b", "c"], ["d"]),
+            node("Slice", ["r", "at2", "most", "at0"], ["e"]),
+            node("Slice", ["r", "at0", "m2", "at0"], ["f"]),
+            node("Slice", ["r", "at1", "minus", "at0"], ["g"]),
+            node("Sum", ["e", "f", "g"], ["h"]),
+            node("Slice", ["r", "at0", "at1", "at0"], ["a"]),
+            node("Concat", ["a", "d"], ["y"], axis=0),
+        ],
+        {"d": (F, ("m", 4)), "y": (F, ("n", 4)), "h": (F, ("k", 4))},
+        {"m2": np.array([-2])},
+    ),
     "sorted": (
         [
             node("Gather", ["r", "first"], ["a"], axis=1),

@@ -254,8 +254,11 @@ def _sliced(
         return _from_behind(graph, value, axis, size)
     if step != 1:
         raise Unsupported(f"steps of {step} over rows whose number depends on the data", REMEDY)
-    first, last = (_inside(graph, place, size) for place in (start, end))
-    left = graph.larger(last - first, Extent())
+    # Neither is held to where rows begin and end, so that what is left is written in one way:
+    # all but the first are known to be as many as all but the last.
+    first, last = _from_start(graph, start, size), _from_start(graph, end, size)
+    first = graph.larger(first, Extent())
+    left = graph.larger(graph.smaller(last, size) - first, Extent())
     if first.fixed:
         top = min(most, graph.ranges.most(last))
         if first.constant >= top:
@@ -267,13 +270,13 @@ def _sliced(
     return graph.taken(value, axis, places, left)
 
 
-def _inside(graph: BoundedGraph, place: Extent, size: Extent) -> Extent:
-    """A start or end of a slice as one of the places that there are."""
+def _from_start(graph: BoundedGraph, place: Extent, size: Extent) -> Extent:
+    """A start or end of a slice as a place from the start, which may lie before or behind all."""
     if graph.ranges.most(place) < 0:
-        return graph.larger(place + size, Extent())
+        return place + size
     if graph.ranges.least(place) < 0:
         raise Unsupported("a place that may count from the start or from the end", REMEDY)
-    return graph.smaller(place, size)
+    return place
 
 
 def _from_behind(graph: BoundedGraph, value: str, axis: int, size: Extent) -> str:
