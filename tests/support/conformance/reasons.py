@@ -31,7 +31,6 @@ RULES = (
     Rule(CANNOT, "drops values at random, in training", "Dropout"),
     Rule(CANNOT, TRAINING, "Adagrad|Adam|Momentum"),
     Rule(CANNOT, "decodes files, whose sizes are in their bytes", "ImageDecoder"),
-    Rule(CANNOT, "data decides how many results there are", "Unique"),
     Rule(CANNOT, "data decides how many steps there are", message="number of its steps depends"),
     Rule(CANNOT, "data decides about a shape", message="depends on the data|open shape"),
     Rule(

@@ -1,5 +1,7 @@
 """Each rule for rows that data counts, against onnxruntime: none of them real, one, some, all."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -346,6 +348,31 @@ def test_what_needs_a_row_to_be_there():
         "g": (F, (1, 4)),
         "h": (F, ("n", 4)),
     }
+    assert_rules_right(taken(nodes, outputs), feeds(least=1))
+
+
+@pytest.mark.parametrize("in_order", [0, 1])
+def test_what_there_is_of_each_kind(in_order):
+    """Of numbers, of rows of them, of columns, of rows that data counts, and of one alone."""
+    kinds = {"x": ["wy", "wi", "wk", "wc"], "a": ["ay", "ai", "ak", "ac"], "b": ["by", "", "bk"],
+             "c": ["cy", "ci", "ck", "cc"], "one": ["oy", "oi", "ok", "oc"]}  # fmt: skip
+    along = {"b": {"axis": 0}, "c": {"axis": 1}}
+    nodes = [
+        node("Cast", ["r"], ["whole"], to=TensorProto.INT64),
+        node("Gather", ["whole", "first"], ["a"], axis=1),
+        node("Gather", ["whole", "in_front"], ["b"], axis=1),
+        node("Sign", ["x"], ["signs"]),
+        node("Slice", ["signs", "at0", "at3", "at0"], ["c"]),
+        node("Slice", ["s", "at0", "at1", "at0"], ["one"]),
+        *(
+            node("Unique", ["signs" if name == "x" else name], made, sorted=in_order,
+                 **along.get(name, {}))
+            for name, made in kinds.items()
+        ),
+    ]  # fmt: skip
+    outputs: dict[str, tuple[str, tuple[Any, ...]]]
+    outputs = {name: (I, ("n",)) for made in kinds.values() for name in made if name}
+    outputs |= {"wy": (F, ("n",)), "oy": (F, ("n",)), "by": (I, ("n", 2)), "cy": (F, (3, "n"))}
     assert_rules_right(taken(nodes, outputs), feeds(least=1))
 
 

@@ -15,6 +15,7 @@ from .first_rows import first_rows
 from .graph import REMEDY, BoundedGraph
 from .masks import is_true, real_and_true
 from .rules import Results, Rule, given
+from .unique import unique
 
 SUPPRESSION = "NonMaxSuppression"
 # No float32 is less, but for the infinite one.
@@ -177,4 +178,5 @@ SOURCES: dict[str, Rule] = {
     "Compress": compress,
     SUPPRESSION: suppression,
     "NonZero": non_zero,
+    "Unique": unique,
 }
