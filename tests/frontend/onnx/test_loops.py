@@ -292,14 +292,46 @@ def test_parts_of_a_size_and_stacks():
     check(model_of(steps, ["y", sequence("parts")], constants), IMAGE)
 
 
-def test_a_place_that_the_data_decides_is_refused():
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_data_may_decide_which_of_tensors_that_are_alike(keepdims):
     steps = [
-        node("SequenceConstruct", ["x", "x"], ["pair"]),
+        node("SplitToSequence", ["x"], ["rows"], axis=0, keepdims=keepdims),
+        node("SequenceAt", ["rows", "place"], ["y"]),
+    ]
+    model = model_of(steps, ["y"], inputs=[("x", F, (4, 3)), ("place", I64, ())])
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    run = executor(import_onnx(model), "llvm")
+    for place in (0, 3, -1):
+        inputs = {"x": IMAGE, "place": np.array(place)}
+        np.testing.assert_array_equal(run(*inputs.values()), session.run(None, inputs))
+
+
+def test_which_of_tensors_that_differ_data_does_not_decide():
+    steps = [
+        node("SequenceConstruct", ["x", "s"], ["pair"]),
+        node("ReduceSum", ["x"], ["s"]),
         node("SequenceAt", ["pair", "place"], ["y"], "which"),
     ]
     inputs = [("x", F, (4, 3)), ("place", I64, ())]
     with pytest.raises(UnsupportedModelError, match=r"SequenceAt \(its position depends on"):
-        import_onnx(model_of(steps, ["y"], inputs=inputs))
+        import_onnx(model_of([steps[1], steps[0], steps[2]], ["y"], inputs=inputs))
+
+
+def test_places_are_counted_by_lengths():
+    """The last of what is left, and the last but one of what that makes."""
+    steps = [
+        node("SplitToSequence", ["x", "three"], ["parts"], axis=0),
+        node("SequenceLength", ["parts"], ["count"]),
+        node("Sub", ["count", "one"], ["last"]),
+        node("SequenceAt", ["parts", "last"], ["a"]),
+        node("SequenceInsert", ["parts", "a", "last"], ["more"]),
+        node("SequenceLength", ["more"], ["count2"]),
+        node("Sub", ["count2", "two"], ["last2"]),
+        node("SequenceErase", ["more", "last2"], ["fewer"]),
+        node("ConcatFromSequence", ["fewer"], ["y"], axis=0),
+    ]
+    constants = [(name, np.array(n)) for name, n in (("one", 1), ("two", 2), ("three", 3))]
+    check(model_of(steps, ["y", "a"], constants), IMAGE)
 
 
 def test_a_branch_by_data_may_give_a_sequence():

@@ -30,6 +30,8 @@ def of_fixed_shape(model: onnx.ModelProto) -> onnx.ModelProto:
             model = folded(choose_by_data(model))
         while (settled := settle_alike(model)) is not model:
             model = folded(settled)
+    while (counted := with_known_lengths(model)) is not model:
+        model = folded(counted)
     if has_sequences(model):
         model = folded(without_sequences(model))
     return bounded(model)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from ...errors import UnsupportedModelError
 from ..refusals import Cut, Refusal, RefusedNodes, Remedy
@@ -108,6 +109,13 @@ class _Walk:
         kinds = [(self.graph.dtype(name), self.graph.shape(name)) for name in (one, other)]
         return kinds[0] == kinds[1]
 
+    def all_alike(self, members: list[str]) -> bool:
+        """Whether data may choose among members: these are of one type and shape."""
+        try:
+            return bool(members) and all(self._alike(members[0], other) for other in members)
+        except Unsupported:
+            return False
+
     def of(self, node: onnx.NodeProto) -> list[str]:
         """What is in a node's first input. Raises Unsupported."""
         if node.input[0] not in self.members:
@@ -177,7 +185,13 @@ def _erase(walk: _Walk, node: onnx.NodeProto, steps: NodeBuilder) -> None:
 
 
 def _at(walk: _Walk, node: onnx.NodeProto, steps: NodeBuilder) -> None:
-    steps("Identity", walk.of(node)[walk.place(node, 1)], to=node.output[0])
+    members = walk.of(node)
+    if walk.graph.constant(node.input[1]) is not None or not walk.all_alike(members):
+        steps("Identity", members[walk.place(node, 1)], to=node.output[0])
+        return
+    rows = [steps.axes("Unsqueeze", member, [0]) for member in members]
+    place = steps.reshape(node.input[1], [])
+    steps("Gather", steps("Concat", *rows, axis=0), place, to=node.output[0], axis=0)
 
 
 def _length(walk: _Walk, node: onnx.NodeProto, steps: NodeBuilder) -> None:
@@ -210,8 +224,13 @@ def _split(walk: _Walk, node: onnx.NodeProto, steps: NodeBuilder) -> None:
         steps.part(node.input[0], int(end) - one, int(end), axis)
         for one, end in zip(sizes, ends, strict=True)
     ]
-    if given is None and not attribute(node, "keepdims", 1):
+    of_one = given is None and not attribute(node, "keepdims", 1)
+    if of_one:
         parts = [steps.axes("Squeeze", part, [axis]) for part in parts]
+    kind = helper.np_dtype_to_tensor_dtype(walk.graph.dtype(node.input[0]))
+    for part, one in zip(parts, sizes, strict=True):
+        own = [*shape[:axis], *([] if of_one else [one]), *shape[axis + 1 :]]
+        walk.graph.set_type(part, helper.make_tensor_type_proto(kind, own).tensor_type)
     walk.members[node.output[0]] = parts
 
 
