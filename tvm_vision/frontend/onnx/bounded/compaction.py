@@ -73,7 +73,7 @@ def joined(graph: BoundedGraph, values: Sequence[str], axis: int, rows: Axes) ->
     values = [value for value in values if graph.shape(value)[axis]] or list(values[:1])
     extents = [graph.extents(value)[axis] for value in values]
     whole = values[0] if len(values) == 1 else graph("Concat", *values, axis=axis)
-    total = sum(extents, Extent())
+    total = graph.joined(extents)
     if all(extent.fixed for extent in extents[:-1]):
         return graph.set_axes(whole, {**rows, axis: total})
     sizes = np.array([graph.shape(value)[axis] for value in values], np.int64)

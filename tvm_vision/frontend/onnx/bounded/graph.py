@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,8 @@ class BoundedGraph:
         self._other_names: dict[str, str] = {}
         self._made: dict[Any, Any] = {}
         self._producers: dict[str, onnx.NodeProto] = {}
+        # The smaller of two extents -> these.
+        self._smaller: dict[Extent, tuple[Extent, Extent]] = {}
 
     # -- values ---------------------------------------------------------------
 
@@ -344,9 +347,21 @@ class BoundedGraph:
             name = self(operator, self.scalar(one), self.scalar(other))
             return self.count(name, least, most, (one, other) if operator == "Min" else ())
 
-        pair = sorted((one, other), key=lambda extent: (extent.constant, extent.terms))
-        found: Extent = self.once((operator, *pair), made)
+        found: Extent = self.once(_pair(operator, one, other), made)
+        if operator == "Min":
+            self._smaller[found] = (one, other)
         return found
+
+    def joined(self, extents: Sequence[Extent]) -> Extent:
+        """How many rows there are of several one after the other: of the first few and what is
+        left of all, all."""
+        total = sum(extents, Extent())
+        for extent in (extent for extent in extents if extent in self._smaller):
+            for one, other in permutations(self._smaller[extent]):
+                rest: Extent | None = self._made.get(_pair("Max", other - one, Extent()))
+                if rest is not None and rest in extents:
+                    return total - extent - rest + other
+        return total
 
     def count(self, name: str, least: int, most: int, below: Sequence[Extent] = ()) -> Extent:
         """An int64 scalar of the graph as an extent."""
@@ -418,3 +433,8 @@ class BoundedGraph:
         if not shape[axis]:
             return self.set_axes(self("Identity", nothing), axes)
         return self("Concat", value, nothing, axis=axis, rows=axes)
+
+
+def _pair(operator: str, one: Extent, other: Extent) -> tuple[Any, ...]:
+    """What one of two extents is kept by."""
+    return (operator, *sorted((one, other), key=lambda extent: (extent.constant, extent.terms)))
