@@ -62,9 +62,9 @@ class CompileOptions:
     )
     winograd: str = _option(
         "auto",
-        ("auto", "off", "2", "4"),
-        "Winograd's convolution, F(2x2) or F(4x4) wherever it can be; auto: where it is estimated "
-        "to be faster",
+        ("auto", "off", "one", "2", "4"),
+        "Winograd's convolution wherever it can be, F(2x2) as one kernel, or F(2x2) or F(4x4) as "
+        "three; auto: where it is estimated to be faster",
     )
     coopmat: bool = _switch("cooperative matrices, where the device has them")
     coopmat_nchw: bool = _switch(

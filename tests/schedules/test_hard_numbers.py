@@ -23,7 +23,9 @@ pytestmark = pytest.mark.usefixtures("device_info")
 QUICK = (
     "maximum", "relu", "matmul", "max", "max_pool2d", "large depthwise", "matmul by split_k",
     "matmul by a trace",
-    "winograd's image, m = 4", "winograd's output, m = 4", "attention", "plain attention",
+    "winograd's image, m = 4", "winograd's output, m = 4",
+    "winograd's convolution as one", "winograd's convolution as one, packed",
+    "attention", "plain attention",
     "products in a row",
     "matmul on matrices",
     "conv2d by windows on matrices", "max, on a processor", "matmul, on a processor",

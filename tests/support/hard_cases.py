@@ -25,9 +25,12 @@ from tvm_vision.schedules.gpu.trace import TRACE
 from tvm_vision.topi import nchwc
 from tvm_vision.topi.attention import FORM, AttentionForm, View, attention
 from tvm_vision.topi.winograd import (
+    FULL_INPUTS,
+    FULL_OUTPUTS,
     MATRICES,
     Rows,
     Tiling,
+    convolution,
     transform_image,
     transform_image_in_blocks,
     transform_output,
@@ -39,6 +42,7 @@ OP = relax.op
 Maker = Callable[[str], tirx.PrimFunc]
 Shapes = tuple[tuple[int, ...], ...]
 Exact = Callable[..., Array]
+Sign = Callable[[float], float]
 
 
 def of_relax(build: Callable[..., Any], shapes: Shapes) -> Maker:
@@ -143,6 +147,60 @@ def _chain() -> Case:
     return Case("chain", function, shapes, lambda x, a, b: x @ a @ b, 67 + 20 + 2)
 
 
+def _along(rows: Rows, x: Array, axis: int, sign: Sign) -> Array:
+    """What a factor of zero meets is not looked at."""
+    parts = np.moveaxis(x, axis, 0)
+    sums = [
+        sum(sign(float(n)) * part for n, part in zip(row, parts, strict=True) if n) for row in rows
+    ]
+    return np.moveaxis(np.stack([np.asarray(s) for s in sums]), 0, axis)
+
+
+def _image_in_tiles(x: Array, tiling: Tiling, sign: Sign) -> Array:
+    """Winograd's transform of an image (1, c, h, w); sign: of the factors of its matrix."""
+    edge, rows = tiling.edge, MATRICES[tiling.m].image
+    down, right = tiling.rows * tiling.m + 2, tiling.columns * tiling.m + 2
+    full = np.zeros((*x.shape[:2], down, right))
+    full[:, :, tiling.top : tiling.top + x.shape[2], tiling.left : tiling.left + x.shape[3]] = x
+    tiles = sliding_windows(full, (edge, edge), (2, 3))[:, :, :: tiling.m, :: tiling.m]
+    found = _along(rows, _along(rows, tiles, 4, sign), 5, sign)
+    return found.transpose(4, 5, 1, 0, 2, 3).reshape(edge * edge, x.shape[1], tiling.tiles)
+
+
+def _tiles_in_image(products: Array, tiling: Tiling, sign: Sign) -> Array:
+    """And back, of products (numbers, c, tiles)."""
+    edge, rows = tiling.edge, MATRICES[tiling.m].output
+    tiles = products.reshape(edge, edge, -1, tiling.rows, tiling.columns)
+    found = _along(rows, _along(rows, tiles, 0, sign), 1, sign).transpose(2, 3, 0, 4, 1)
+    whole = found.reshape(1, -1, tiling.rows * tiling.m, tiling.columns * tiling.m)
+    return np.asarray(whole[:, :, : tiling.height, : tiling.width])
+
+
+def _winograd_as_one(packed: bool) -> Case:
+    """The convolution as one kernel; packed: of fp16 that is added up in fp16 by 16 channels."""
+    tiling, inputs, outputs = Tiling(2, 1, 7, 9, top=1, left=1), 20, 35
+    full = (-(-inputs // FULL_INPUTS) * FULL_INPUTS, -(-outputs // FULL_OUTPUTS) * FULL_OUTPUTS)
+    shapes = ((1, inputs, 7, 9), (16, *full))
+
+    def function(dtype: str) -> tirx.PrimFunc:
+        x, w = (te.placeholder(shape, "float32") for shape in shapes)
+        made = te.create_prim_func([x, w, convolution(x, w, tiling, outputs)])
+        return narrowed(made, [0, 1, 2]) if dtype == "float16" else made
+
+    def whole(x: Array, w: Array, sign: Sign) -> Array:
+        image = _image_in_tiles(x, tiling, sign)
+        products = np.einsum("acp,aco->aop", image, w[:, :inputs, :outputs])
+        return _tiles_in_image(products, tiling, sign)
+
+    # Each stage of both transforms rounds, too, and what goes through shared memory.
+    return Case(
+        "winograd_conv", function, shapes, lambda x, w: whole(x, w, lambda n: n), inputs + 16,
+        magnitudes=lambda x, w: whole(x, w, abs),
+        dtypes=("float16",) if packed else ("float32", "float16"),
+        limits={"device": replace(INTEGRATED, packed_fp16=packed)},
+    )  # fmt: skip
+
+
 def _winograd(of_image: bool, m: int, on_processor: bool = False) -> Case:
     tiling = Tiling(m, 1, 7, 9, top=1, left=1)
     matrices, edge, channels = MATRICES[m], m + 2, B if on_processor else 3
@@ -159,29 +217,10 @@ def _winograd(of_image: bool, m: int, on_processor: bool = False) -> Case:
         x = te.placeholder(shape, dtype, "x")
         return te.create_prim_func([x, transform(x, tiling)])
 
-    def along(rows: Rows, x: Array, axis: int, sign: Callable[[float], float]) -> Array:
-        """What a factor of zero meets is not looked at."""
-        parts = np.moveaxis(x, axis, 0)
-        sums = [
-            sum(sign(float(n)) * part for n, part in zip(row, parts, strict=True) if n)
-            for row in rows
-        ]
-        return np.moveaxis(np.stack([np.asarray(s) for s in sums]), 0, axis)
+    def transformed(x: Array, sign: Sign) -> Array:
+        return (_image_in_tiles if of_image else _tiles_in_image)(x, tiling, sign)
 
-    def transformed(x: Array, sign: Callable[[float], float]) -> Array:
-        if of_image:
-            down, right = tiling.rows * m + 2, tiling.columns * m + 2
-            full = np.zeros((1, channels, down, right))
-            full[:, :, 1 : 1 + x.shape[2], 1 : 1 + x.shape[3]] = x
-            tiles = sliding_windows(full, (edge, edge), (2, 3))[:, :, ::m, ::m]
-            found = along(rows, along(rows, tiles, 4, sign), 5, sign)
-            return found.transpose(4, 5, 1, 0, 2, 3).reshape(edge * edge, channels, tiling.tiles)
-        tiles = x.reshape(edge, edge, channels, tiling.rows, tiling.columns)
-        found = along(rows, along(rows, tiles, 0, sign), 1, sign)
-        found = found.transpose(2, 3, 0, 4, 1).reshape(1, channels, tiling.rows * m, -1)
-        return np.asarray(found[:, :, :7, :9])
-
-    def whole(x: Array, sign: Callable[[float], float]) -> Array:
+    def whole(x: Array, sign: Sign) -> Array:
         """The same of channels in one block."""
         if not on_processor:
             return transformed(x, sign)
@@ -393,6 +432,8 @@ CASES: dict[str, Case] = {
         for of_image in (True, False)
         for m in MATRICES
     },
+    "winograd's convolution as one": _winograd_as_one(packed=False),
+    "winograd's convolution as one, packed": _winograd_as_one(packed=True),
     "products in a row": _chain(),
     "attention": _attention("attention", "float16"),
     "plain attention": _attention("plain_attention", "float32"),

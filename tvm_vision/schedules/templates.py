@@ -26,6 +26,7 @@ from .common import FAILURES, NotThisKind, TargetLimits, left_to_host
 from .cost import coopmat_gemm as coopmat_gemm_cost
 from .cost import direct_conv as direct_conv_cost
 from .cost import gemm as gemm_cost
+from .cost import winograd_conv as winograd_conv_cost
 from .cost.gemm_tile import GemmTile
 from .coverage import unwritten
 from .cpu import templates as cpu
@@ -44,6 +45,7 @@ from .gpu import (
     window,
     window_rows,
     winograd,
+    winograd_conv,
 )
 from .gpu.kernel_marks import SELECT_LOADS, SUBGROUP, with_marks
 
@@ -151,6 +153,13 @@ TEMPLATES: dict[str, Template] = {
             attention_kernel.form_of,
             plain_attention.candidates,
             plain_attention.schedule_attention,
+        ),
+        Template(
+            "winograd_conv",
+            winograd_conv_cost.WinogradTile,
+            winograd_conv.shape_of,
+            winograd_conv_cost.candidates,
+            winograd_conv.schedule_convolution,
         ),
         Template(
             "winograd",

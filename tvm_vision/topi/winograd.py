@@ -12,9 +12,10 @@ lower edges are whole; what they have too much is never written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,10 @@ TILES = "tvm_vision.winograd_tiles"
 # Annotations of the blocks that write a transform whose channels lie in blocks: its tiling.
 IMAGE = "tvm_vision.winograd_image"
 OUTPUT = "tvm_vision.winograd_output"
+# Annotation of the first and the last block of a convolution that is one kernel.
+WHOLE = "tvm_vision.winograd_whole"
+# Weights of such one are filled up with zeros to multiples of this: of channels read, of results.
+FULL_INPUTS, FULL_OUTPUTS = 16, 32
 
 
 @dataclass(frozen=True)
@@ -180,10 +185,14 @@ def transform_image_in_blocks(x: Any, tiling: Tiling) -> Any:
 
 
 def _of_image(
-    place: Callable[..., Any], sizes: tuple[int, int, int], tiling: Tiling, dtype: str
+    place: Callable[..., Any],
+    sizes: tuple[int, int, int],
+    tiling: Tiling,
+    dtype: str,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[[Any, Any, Any], Any]:
     """Number a of the transform of channel c of tile p, by stages of their own. place: of an
-    image, channel, row and column; sizes: channels, height, width."""
+    image, channel, row and column; sizes: channels, height, width; more: to note at the first."""
     edge, matrix = tiling.edge, MATRICES[tiling.m].image
     channels, height, width = sizes
 
@@ -195,7 +204,7 @@ def _of_image(
         return tirx.if_then_else(inside, place(n, c, y, z), tirx.const(0, dtype))
 
     shape = (channels, tiling.tiles, edge, edge)
-    window = te.compute(shape, pixel, "window", attrs={TRANSFORM: 0})
+    window = te.compute(shape, pixel, "window", attrs={TRANSFORM: 0, **more})
     half = te.compute(
         shape,
         lambda c, p, i, j: _row(matrix, i, lambda k: window(c, p, k, j)),
@@ -203,6 +212,38 @@ def _of_image(
         attrs={TRANSFORM: 1},
     )
     return lambda a, c, p: _row(matrix, a % edge, lambda k: half(c, p, a // edge, k))
+
+
+def fill_up_weights(transformed: Array) -> Array:
+    """Transformed weights (a, o, c) as ``convolution`` takes them: (a, c, o), filled up with
+    zeros."""
+    _, outputs, inputs = transformed.shape
+    more = ((0, 0), (0, -inputs % FULL_INPUTS), (0, -outputs % FULL_OUTPUTS))
+    return np.pad(transformed.transpose(0, 2, 1), more)
+
+
+def convolution(x: Any, weights: Any, tiling: Tiling, outputs: int) -> Any:
+    """The convolution of an image (n, c, h, w), with m = 2, as (n, outputs, h, w): one computation
+    for one kernel.
+
+    weights: as of ``fill_up_weights``.
+    """
+    channels, height, width = (int(size) for size in x.shape[1:])
+    transformed = _of_image(x, (channels, height, width), tiling, str(x.dtype), {WHOLE: 0})
+    shape = (tiling.edge**2, channels, tiling.tiles)
+    image = te.compute(shape, transformed, "winograd_image")
+    c = te.reduce_axis((0, channels), "c")
+    product = te.compute(
+        (tiling.edge**2, outputs, tiling.tiles),
+        lambda a, o, p: te.sum(image(a, c, p) * weights(a, c, o), c),
+        "winograd_product",
+    )
+    return te.compute(
+        (tiling.batch, outputs, tiling.height, tiling.width),
+        _of_output(product, outputs, tiling, 2),
+        "winograd_convolution",
+        attrs={WHOLE: 1},
+    )
 
 
 def transform_output(product: Any, tiling: Tiling) -> Any:

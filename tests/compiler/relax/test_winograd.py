@@ -16,16 +16,29 @@ from support.networks import NETWORKS, reference
 from support.numpy_operators import sliding_windows
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model, prepare
-from tvm_vision.compiler.relax.winograd_cost import ConvShape, fastest, fastest_on_processor
+from tvm_vision.compiler.relax.winograd_cost import (
+    ConvShape,
+    fastest,
+    fastest_on_processor,
+    one_kernel_pays,
+)
+from tvm_vision.devices import known_devices
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import TargetLimits, schedule_function
-from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED, UNKNOWN, DeviceModel
+from tvm_vision.schedules.cost.device_model import (
+    DISCRETE,
+    INTEGRATED,
+    INTEGRATED_NARROW,
+    UNKNOWN,
+    DeviceModel,
+)
 
 OP = relax.op
 VARIABLE = "TVM_VISION_WINOGRAD"
 # Largest error over the largest value. The plain convolution: 3e-7 and 4e-4.
 TOLERANCE = {("fp32", "2"): 1e-6, ("fp32", "4"): 1e-5, ("fp16", "2"): 2e-3}
+OF_ONE_KERNEL = {"fp32": 1e-6, "fp16": 2e-3}
 GPU = {"kind": "vulkan", "max_threads_per_block": 256, "max_shared_memory_per_block": 32768,
        "supports_float16": True, "supports_16bit_buffer": True}  # fmt: skip
 PROCESSOR = {"kind": "llvm", "mcpu": "haswell"}
@@ -55,8 +68,13 @@ def functions(module: Any, target: dict[str, Any], **options: Any) -> list[str]:
 
 
 def count(kernels: list[str]) -> int:
-    """Convolutions that are Winograd's."""
+    """Convolutions that are Winograd's, as three kernels."""
     return sum("winograd_output" in name for name in kernels)
+
+
+def count_of_one(kernels: list[str]) -> int:
+    """Those that are one kernel."""
+    return sum("winograd_convolution" in name for name in kernels)
 
 
 def run(
@@ -135,6 +153,30 @@ def test_results_equal_numpy(
     assert error_of(result, expected) < TOLERANCE[precision, m]
 
 
+@pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize(
+    ("shape", "outputs", "padding", "precision", "packed"),
+    [
+        ((1, 64, 14, 14), 64, (1, 1, 1, 1), "fp32", "auto"),
+        ((2, 17, 9, 13), 33, (1, 1, 1, 1), "fp16", "on"),
+        pytest.param((1, 64, 14, 14), 64, (1, 1, 1, 1), "fp16", "on", marks=pytest.mark.slow),
+        pytest.param((2, 16, 13, 10), 20, (0, 1, 2, 3), "fp16", "off", marks=pytest.mark.slow),
+    ],
+)
+def test_one_kernel_equals_numpy(
+    shape: Any, outputs: int, padding: Any, precision: str, packed: str
+) -> None:
+    """Of fp16, too, where the image is the network's, and float32."""
+    module, signature, inputs, expected = with_residual(shape, outputs, padding)
+    names, (result,) = run(
+        module, signature, inputs, precision=precision, winograd="one", packed_fp16=packed
+    )
+    (name,) = names
+    assert count_of_one(names) == 1
+    assert "relu" in name
+    assert error_of(result, expected) < OF_ONE_KERNEL[precision]
+
+
 @pytest.mark.parametrize("m", ["2", "4"])
 @pytest.mark.parametrize(
     ("shape", "outputs", "padding"),
@@ -183,6 +225,9 @@ def test_what_uses_the_result_twice_is_part_of_it(monkeypatch: pytest.MonkeyPatc
     ("name", "m", "least"),
     [
         ("blocks", "4", 2),
+        ("blocks", "one", 2),
+        pytest.param("resnet18", "one", 7, marks=pytest.mark.slow),
+        pytest.param("yoeo_like", "one", 7, marks=pytest.mark.slow),
         pytest.param("resnet18", "4", 7, marks=pytest.mark.slow),
         pytest.param("yoeo_like", "2", 7, marks=pytest.mark.slow),
     ],
@@ -194,7 +239,7 @@ def test_networks_equal_onnxruntime(
     model = NETWORKS[name](64)
     image = np.random.default_rng(7).standard_normal((1, 3, 64, 64)).astype("float32")
     names, results = run(*import_onnx(model), [image])
-    assert count(names) >= least
+    assert (count_of_one if m == "one" else count)(names) >= least
     for result, expected in zip(results, reference(model, image), strict=True):
         assert error_of(result, expected) < 1e-5
 
@@ -260,12 +305,54 @@ def test_small_images_have_small_tiles_or_none(
         ("auto", {**GPU, "device_type": "cpu"}, {}),
         ("auto", {**GPU, **MATRICES, "device_type": "integrated"}, {"precision": "fp16"}),
         ("auto", {**GPU, **MATRICES, "device_type": "discrete"}, {"precision": "fp16"}),
+        ("one", GPU, {"layout": "nhwc"}),
+        ("one", {**GPU, "max_threads_per_block": 128}, {}),
+        ("one", {**GPU, "max_shared_memory_per_block": 16384}, {}),
+        ("one", PROCESSOR, {}),
+        ("one", GPU, {"opt_level": 2}),
     ],
 )
 def test_it_is_off(way: str, target: Any, options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, way)
     module, _ = module_of(convolution(64, 64, padding=1), *[(1, 64, 56, 56)] * 2)
-    assert count(functions(module, target, **options)) == 0
+    kernels = functions(module, target, **options)
+    assert count(kernels) + count_of_one(kernels) == 0
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "layers"),
+    [
+        ("renoir", "fp16", {(64, 56): True, (128, 28): True, (256, 14): True, (512, 7): False}),
+        ("renoir", "fp32", {(64, 56): True, (128, 28): True, (256, 14): True, (512, 7): False}),
+        ("phoenix", "fp32", {(64, 56): True, (128, 28): True, (256, 14): False}),
+        ("phoenix", "fp16", {(64, 56): False}),
+        ("strix", "fp32", {(64, 56): True, (32, 112): False}),
+        ("tgl", "fp16", {(64, 56): True, (256, 14): False}),
+        ("tgl", "fp32", {(64, 56): True, (256, 14): True}),
+    ],
+)
+def test_it_is_one_kernel_where_models_say_so(
+    device: str, precision: str, layers: dict[tuple[int, int], bool]
+) -> None:
+    """Weights are read for each, and reading them is most of what small images take; matrices are
+    faster, and three kernels are where few workgroups wait long for each other."""
+    target = known_devices()[device].target_config()
+    for (channels, size), expected in layers.items():
+        module, _ = module_of(
+            convolution(channels, channels, padding=1), *[(1, channels, size, size)] * 2
+        )
+        kernels = functions(module, target, precision=precision)
+        assert count_of_one(kernels) == expected, (channels, size)
+
+
+def test_devices_that_were_timed_keep_their_kernels() -> None:
+    """And those of which nothing is known."""
+    layer = ConvShape(1, 64, 64, 56, 56)
+    for device in (DISCRETE, UNKNOWN, INTEGRATED_NARROW):
+        assert not one_kernel_pays(layer, _limits(device), fp16=False)
+    waves = replace(INTEGRATED, units=replace(INTEGRATED.units, lanes=64))
+    assert one_kernel_pays(layer, _limits(waves), fp16=True)
+    assert not one_kernel_pays(layer, _limits(replace(waves, packed_fp16=False)), fp16=True)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +398,7 @@ def test_templates_take_all_three_kernels(
 def test_an_unknown_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "6")
     module, _ = module_of(convolution(16, 16, padding=1), *[(1, 16, 14, 14)] * 2)
-    with pytest.raises(InputError, match="TVM_VISION_WINOGRAD must be auto, off, 2 or 4"):
+    with pytest.raises(InputError, match="TVM_VISION_WINOGRAD must be auto, off, one, 2 or 4"):
         functions(module, GPU)
 
 

@@ -5,14 +5,17 @@ A 3×3 convolution of stride 1 with constant weights becomes three kernels: the 
 tile by tile, one product of matrices for each of a transformed tile's (m+2)² numbers, and the
 result transformed back, together with what follows element by element. The weights are transformed
 when the network is compiled, and take (m+2)²/9 times the memory: 1.8 with m = 2, 4 with m = 4.
+With m = 2 all three may be one kernel (gpu/winograd_conv.py), where channels come first.
 
 ``TVM_VISION_WINOGRAD`` chooses: ``auto`` (the default) leaves it to ``winograd_cost``, ``0``
-turns it off, ``2`` and ``4`` make every convolution that can be one of F(2×2, 3×3) or F(4×4, 3×3).
+turns it off, ``2`` and ``4`` make every convolution that can be one of F(2×2, 3×3) or F(4×4, 3×3),
+``one`` one kernel of F(2×2, 3×3).
 Halves know F(2×2, 3×3) alone, see docs/design/compiler.md for the errors of both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,11 +27,27 @@ from tvm.target import Target
 from ...options import CompileOptions
 from ...schedules import TargetLimits
 from ...schedules.cpu.processor import vector_lanes
-from ...topi.winograd import KERNEL, Tiling, transform_image, transform_output, transform_weights
+from ...topi.winograd import (
+    KERNEL,
+    Tiling,
+    convolution,
+    fill_up_weights,
+    transform_image,
+    transform_output,
+    transform_weights,
+)
 from .kernel_calls import OUT_FUSABLE, bindings_of
 from .operators import operator_of
 from .rewriting import constant_of, rebind
-from .winograd_cost import LEAST_TILES, Choice, ConvShape, fastest, fastest_on_processor
+from .winograd_cost import (
+    LEAST_TILES,
+    Choice,
+    ConvShape,
+    fastest,
+    fastest_on_processor,
+    one_kernel_fits,
+    one_kernel_pays,
+)
 
 SIZES = (4, 2)  # m, the first that fits
 LEAST_CHANNELS = 16  # of input and of output: with fewer the transforms are most of the work
@@ -48,8 +67,26 @@ def winograd(
         return mod
     rewriter = _Rewriter(mod)
     rewriter.choose = winograd_tiles(target, options, matrices)
+    rewriter.is_one = _one_kernel(target, options, matrices)
     rewriter.builder_.update_func(mod.get_global_var("main"), rewriter.rewrite(mod["main"]))
     return relax.transform.DeadCodeElimination()(rewriter.builder_.get())
+
+
+def _one_kernel(
+    target: Target, options: CompileOptions, matrices: bool
+) -> Callable[[ConvShape], bool]:
+    """Whether a convolution, whose channels come first, is one kernel."""
+    limits = TargetLimits.of(target, options)
+    fp16 = options.precision == "fp16"
+    if options.winograd not in ("auto", "one") or (options.winograd == "auto" and matrices):
+        return lambda layer: False
+    wanted = one_kernel_fits if options.winograd == "one" else one_kernel_pays
+
+    def is_one(layer: ConvShape) -> bool:
+        enough = min(layer.inputs, layer.outputs) >= LEAST_CHANNELS
+        return enough and wanted(layer, limits, fp16)
+
+    return is_one
 
 
 def winograd_tiles(target: Target, options: CompileOptions, matrices: bool) -> Choice:
@@ -68,7 +105,7 @@ def winograd_tiles(target: Target, options: CompileOptions, matrices: bool) -> C
 def _choice(target: Target, options: CompileOptions, matrices: bool) -> Choice:
     on_gpu = "gpu" in target.keys
     way, fp16 = options.winograd, on_gpu and options.precision == "fp16"
-    if way == "off" or (way == "auto" and matrices):
+    if way in ("off", "one") or (way == "auto" and matrices):
         return lambda layer: None
     if way != "auto":
         wanted = [m for m in SIZES if m <= (2 if fp16 else int(way))]
@@ -82,9 +119,11 @@ def _choice(target: Target, options: CompileOptions, matrices: bool) -> Choice:
 
 @mutator
 class _Rewriter(PyExprMutator):
-    """Rewrites a function; ``choose`` gives m for a Layer, or None."""
+    """Rewrites a function; ``choose`` gives m for a layer, or None, ``is_one`` says whether it is
+    one kernel."""
 
     choose: Choice
+    is_one: Callable[[ConvShape], bool]
 
     def rewrite(self, main: relax.Function) -> relax.Function:
         self._bound = dict(bindings_of(main))
@@ -108,7 +147,10 @@ class _Rewriter(PyExprMutator):
         if weights is None or tiling is None:
             return None
         outputs, inputs = weights.shape[:2]
-        m = self.choose(ConvShape(tiling.batch, inputs, outputs, tiling.height, tiling.width))
+        layer = ConvShape(tiling.batch, inputs, outputs, tiling.height, tiling.width)
+        if not tiling.channels_last and self.is_one(layer):
+            return self._whole(call.args[0], weights, tiling)
+        m = self.choose(layer)
         if m is None:
             return None
         tiling = tiling.of(m)
@@ -119,21 +161,30 @@ class _Rewriter(PyExprMutator):
         else:
             factors = relax.const(transposed), image
         product = self.builder_.emit(relax.op.matmul(*factors), hint)
-        return self._call(lambda x: transform_output(x, tiling), product, "winograd_output")
+        return self._call(lambda x: transform_output(x, tiling), [product], "winograd_output")
+
+    def _whole(self, x: Any, weights: np.ndarray, tiling: Tiling) -> Any:
+        """The convolution as one computation."""
+        filled = relax.const(fill_up_weights(transform_weights(weights, tiling.m)))
+        return self._call(
+            lambda x, w: convolution(x, w, tiling, weights.shape[0]),
+            [self.visit_expr(x), filled],
+            "winograd_convolution",
+        )
 
     def _image(self, x: Any, tiling: Tiling, hint: str) -> relax.Var:
         """The transformed image; once for all convolutions of it that are cut alike."""
         key = (x, tiling)
         if key not in self._images:
             call = self._call(
-                lambda x: transform_image(x, tiling), self.visit_expr(x), "winograd_image"
+                lambda x: transform_image(x, tiling), [self.visit_expr(x)], "winograd_image"
             )
             self._images[key] = self.builder_.emit(call, hint)
         return self._images[key]
 
-    def _call(self, computation: Any, x: Any, name: str) -> Any:
+    def _call(self, computation: Any, given: list[Any], name: str) -> Any:
         return self.builder_.call_te(
-            computation, x, primfunc_name_hint=name, primfunc_attrs={"op_pattern": OUT_FUSABLE}
+            computation, *given, primfunc_name_hint=name, primfunc_attrs={"op_pattern": OUT_FUSABLE}
         )
 
     def _weights(self, call: relax.Call) -> np.ndarray | None:

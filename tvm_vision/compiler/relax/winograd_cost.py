@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...schedules.common import TargetLimits
-from ...schedules.cost import gemm
+from ...schedules.cost import gemm, winograd_conv
 from ...schedules.cost.device_model import Rates
 from ...schedules.cost.gemm_tile import Product
 from ...schedules.cost.tile_costs import PipelineCosts
@@ -44,6 +44,12 @@ class ConvShape:
     def pixels(self) -> int:
         """Pixels of the output, over the batch."""
         return self.batch * self.height * self.width
+
+    def whole(self, fp16: bool) -> winograd_conv.Layer:
+        """The same, of halves or of float32, as one kernel."""
+        return winograd_conv.Layer(
+            self.batch, self.inputs, self.outputs, self.height, self.width, fp16
+        )
 
     def tiles(self, m: int) -> int:
         """Tiles of m×m pixels that cover the output."""
@@ -73,6 +79,24 @@ def fastest(layer: ConvShape, limits: TargetLimits, fp16: bool) -> int | None:
     times = {m: estimate.winograd_seconds(layer, m) for m in sizes}
     best = min(times, key=lambda m: times[m])
     return best if times[best] <= MARGIN * estimate.plain_seconds(layer) else None
+
+
+def one_kernel_pays(layer: ConvShape, limits: TargetLimits, fp16: bool) -> bool:
+    """Whether a layer is faster as one kernel of Winograd's, with m = 2, than otherwise."""
+    rates = limits.device.rates
+    if rates is None or not one_kernel_fits(layer, limits, fp16):
+        return False
+    if limits.device.winograd is None or (fp16 and not limits.device.packed_fp16):
+        return False
+    estimate = _Estimate(limits, rates, fp16)
+    sizes = [m for m in ((2,) if fp16 else (2, 4)) if layer.tiles(m) >= LEAST_TILES]
+    others = [estimate.plain_seconds(layer), *(estimate.winograd_seconds(layer, m) for m in sizes)]
+    return estimate.one_kernel_seconds(layer) <= MARGIN * min(others)
+
+
+def one_kernel_fits(layer: ConvShape, limits: TargetLimits, fp16: bool) -> bool:
+    """Whether the limits leave room for a layer as one kernel."""
+    return bool(winograd_conv.candidates(layer.whole(fp16), limits))
 
 
 def fastest_on_processor(layer: ConvShape, lanes: int) -> int | None:
@@ -133,6 +157,15 @@ class _Estimate:
             ),
         )
         return sum(self._seconds(arithmetic, numbers) for arithmetic, numbers in kernels)
+
+    def one_kernel_seconds(self, layer: ConvShape) -> float:
+        """Of a layer as Winograd's convolution in one kernel."""
+        shape, device = layer.whole(self.fp16), self.limits.device
+        tile = winograd_conv.candidates(shape, self.limits)[0]
+        cycles = winograd_conv.cycles(shape, tile, device)
+        channels = layer.inputs + layer.outputs
+        numbers = channels * layer.pixels + winograd_conv.NUMBERS * layer.inputs * layer.outputs
+        return self._seconds(cycles / self.rates.clock, numbers)
 
     def _of_product(self, product: Product) -> float:
         device = self.limits.device

@@ -40,6 +40,7 @@ from .tile_costs import (
     SplitKCosts,
     TileCosts,
     Units,
+    WinogradCosts,
 )
 
 # What INTEGRATED's rates assume as well: a third.
@@ -169,6 +170,7 @@ class DeviceModel:
     attends_plainly: bool = False
     packed_gemm: PipelineCosts | None = None
     packed_lanes: int = 0
+    winograd: WinogradCosts | None = None
 
     @property
     def measured(self) -> bool:
@@ -392,6 +394,8 @@ GCN_PACKED = replace(
     GCN, chain=1.44, fetch=240.0, shared=72.0, start=220.0, registers=12.0, edge=5.2, sums=0.0,
     element=2,
 )  # fmt: skip
+# By the assembly of ten layers for AMD's GCN 5 and RDNA3 (benchmarks/static.md); nobody timed it.
+GCN_WINOGRAD = WinogradCosts(transform=84.0, wait=1300.0, start=600.0, registers=12.0, sums=3.25)
 # Fitted to the assembly that Mesa's compiler makes of 537 convolutions out of a halo, and 246
 # products, for AMD's RDNA3, not to time (benchmarks/static.md). Each of 16 lanes holds a row of a
 # factor, and the other lanes of a wave hold copies: that is how its instruction takes them.
@@ -454,6 +458,7 @@ INTEGRATED = DeviceModel(
     rates=_SHARED_MEMORY,
     gemm=GCN,
     packed_gemm=GCN_PACKED,
+    winograd=GCN_WINOGRAD,
     coopmat=RDNA3_GEMM,
     direct_conv=RDNA3_DIRECT,
     split_k=_SHARED_MEMORY.split_k,
@@ -468,6 +473,7 @@ INTEGRATED_NARROW = replace(
     INTEGRATED,
     gemm=NARROW,
     packed_gemm=None,
+    winograd=None,
     coopmat=replace(COOPMAT, units=None),
     direct_conv=replace(DIRECT_CONV, units=None),
     enough=_OF_8_UNITS,
@@ -509,12 +515,15 @@ XE_PACKED = PipelineCosts(
     queue=370.0,
     queue_window=580.0,
 )
+# By the machine code of ten layers. A wave waits for each of its loads of a pixel, and stores.
+XE_WINOGRAD = replace(GCN_WINOGRAD, wait=6000.0, most=XE_PACKED.most)
 # Intel's, of which the driver tells the narrowest subgroups: its compiler chooses the lanes of a
 # hardware thread, all of which share its registers.
 INTEGRATED_XE = replace(
     INTEGRATED_NARROW,
     packed_fp16=True,
     packed_gemm=XE_PACKED,
+    winograd=XE_WINOGRAD,
     split_k=_SHARED_MEMORY.split_k,
     cuts_sums=True,
 )

@@ -161,6 +161,31 @@ class PipelineCosts:
 
 
 @dataclass(frozen=True)
+class WinogradCosts:
+    """Winograd's convolution as one kernel, beside those of products (winograd_conv.py).
+
+    Attributes:
+        transform: instructions that find and transform a tile, for each step along the channels.
+        wait: cycles of a step that a wave by itself waits for memory, shared memory and barriers.
+        start: of a workgroup.
+        registers: of a thread, whatever it computes.
+        sums: and for each of its sums.
+        most: registers that a thread can have; 0 where more registers mean fewer waves.
+    """
+
+    transform: float
+    wait: float
+    start: float
+    registers: float
+    sums: float
+    most: int = 0
+
+    def registers_of(self, sums: int) -> float:
+        """Registers of a thread with so many sums, estimated."""
+        return self.registers + self.sums * sums
+
+
+@dataclass(frozen=True)
 class CoopmatCosts:
     """Cycles of a product on cooperative matrices of fp16 (coopmat_gemm.py).
 

@@ -31,8 +31,9 @@ from ...topi.attention import AttentionForm, View
 from ...topi.by_hand import barrier
 from ..common import NotThisKind, TargetLimits, largest_divisor, up
 from ..factors import FP16
-from .attention_kernel import LOWEST, dtype_of, form_of, kernel_of, put
+from .attention_kernel import LOWEST, form_of
 from .kernel_marks import SCALE_MATRIX
+from .statements import dtype_of, kernel_of, put
 
 EDGE = 16  # of the matrices
 SHAPE = (EDGE, EDGE, EDGE)

@@ -30,7 +30,8 @@ from ...topi.attention import AttentionForm, View
 from ...topi.by_hand import barrier
 from ..common import NotThisKind, TargetLimits, up
 from ..cost.device_model import DeviceModel
-from .attention_kernel import LOWEST, form_of, kernel_of, put
+from .attention_kernel import LOWEST, form_of
+from .statements import kernel_of, put
 
 VECTOR = 4
 OWN = 4  # queries that threads share
