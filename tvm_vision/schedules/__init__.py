@@ -16,6 +16,7 @@ Each template keeps its parameters in a frozen dataclass of plain numbers, with
 
 | template | parameters | for |
 |---|---|---|
+| winograd_conv | cost.winograd_conv.WinogradTile | Winograd's convolution as one kernel |
 | winograd | winograd.TransformShape | the two transforms of Winograd's convolution |
 | elementwise | elementwise.ElementwiseShape | no sum |
 | direct_conv | cost.direct_conv.DirectConvTile | windows of fp16 or int8, on such matrices |

@@ -180,6 +180,19 @@ def test_the_same_values_from_fewer_kernels(
 
 
 @pytest.mark.usefixtures("device_info")
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_winograd_in_one_kernel_reads_a_concatenation(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TVM_VISION_CONCAT_IN_PLACE", "off")
+    options = {"precision": precision, "layout": "nchw", "options": {"winograd": "one"}}
+    expected, kernels = results(network(resized), "off", monkeypatch, **options)
+    found, fewer = results(network(resized), "on", monkeypatch, **options)
+    assert fewer < kernels
+    np.testing.assert_array_equal(found[0], expected[0])
+
+
+@pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize(
     ("tail", "saved"),
     [
@@ -310,8 +323,9 @@ def test_it_can_be_switched_off_and_other_words_are_refused(
         prepare(module, target=target)
 
 
-def fused_on(tail: Any, **device: Any) -> bool:
-    """Whether a network's selections are inside, on an integrated GPU of AMD's but for changes."""
+def fused_on(tail: Any, way: str = "auto", **device: Any) -> bool:
+    """Whether a network's selections are inside, on an integrated GPU of AMD's but for changes;
+    way: that of Winograd's convolution."""
     described = known_devices()["renoir"]
     limits = TargetLimits.of(Target(described.target_config()))
     assert limits.device.rates is not None
@@ -320,7 +334,8 @@ def fused_on(tail: Any, **device: Any) -> bool:
     gemm = replace(cast(PipelineCosts, limits.device.gemm), **costs)
     model = replace(limits.device, rates=replace(limits.device.rates, **rates), gemm=gemm, **device)
     module, _ = import_onnx(network(tail))
-    options = dict.fromkeys(("concat_in_place", "slice_in_place", "fuse_data_movement"), False)
+    off = dict.fromkeys(("concat_in_place", "slice_in_place", "fuse_data_movement"), False)
+    options = {**off, "winograd": way}
     graph = prepare(module, target=Target(described.target_config()), options=options)
     before = len(graph.kernels)
     after = fuse_data_movement(graph, replace(limits, device=model))
@@ -335,6 +350,14 @@ def test_the_device_decides(tail: Any) -> None:
     assert not fused_on(tail, pick=1e5, bandwidth=1e13, launch=1e-9)
     assert fused_on(tail, pick=1e5, bandwidth=1e6)
     assert fused_on(tail, pick=1e5, bandwidth=1e13, launch=1.0)
+
+
+def test_the_device_decides_of_winograd_in_one_kernel() -> None:
+    """Where it is known what that takes; elsewhere, asked for, it reads what is selected."""
+    slow = {"pick": 1e5, "bandwidth": 1e13, "launch": 1e-9}
+    assert fused_on(resized, "one")
+    assert not fused_on(resized, "one", **slow)
+    assert fused_on(resized, "one", **slow, winograd=None)
 
 
 def test_what_it_costs_to_find_a_value_is_of_the_device_and_its_template() -> None:

@@ -33,7 +33,7 @@ from .static_graph import KernelCall, StaticGraph, drop_unused
 
 # Templates that inline what makes an operand, and those that read a part of one tensor where it
 # lies, each value of it as soon as from a copy.
-_PRODUCTS = ("direct_conv", "coopmat_gemm", "contraction")
+_PRODUCTS = ("direct_conv", "coopmat_gemm", "contraction", "winograd_conv")
 _WINDOW = "window"
 _IN_PLACE = ("reduction", _WINDOW)
 # Neighbours that a window's thread loads at once, where they begin at a multiple of so many.

@@ -17,11 +17,12 @@ import numpy as np
 from tvm import tirx
 
 from ...schedules import TargetLimits, likeliest
-from ...schedules.cost import coopmat_gemm, direct_conv, gemm
+from ...schedules.cost import coopmat_gemm, direct_conv, gemm, winograd_conv
 from ...schedules.cost.device_model import DeviceModel
 from ...schedules.cost.direct_conv import DirectConvTile, Windows
 from ...schedules.cost.gemm_tile import VECTOR, Product
 from ...schedules.cost.tile_costs import PipelineCosts
+from ...schedules.cost.winograd_conv import Layer, WinogradTile
 from ...schedules.templates import shape_of
 
 
@@ -41,8 +42,9 @@ def pays(
     device, rates = limits.device, limits.device.rates
     choice = likeliest(product, limits)
     assert choice is not None
-    if rates is None or device.measured:
-        return not computes or choice.template == "contraction"
+    unknown = choice.template == "winograd_conv" and device.winograd is None
+    if rates is None or device.measured or unknown:
+        return not computes or choice.template in _WITHOUT_MATRICES
     *read, made = map(_bytes, selection.params)
     others = sum(_bytes(p) for i, p in enumerate(product.params) if i != at)
     shape = shape_of(choice.template, product)
@@ -56,10 +58,13 @@ def pays(
     return inside <= apart + max(arithmetic, (made + others) / rates.bandwidth)
 
 
+_WITHOUT_MATRICES = ("contraction", "winograd_conv")
+
+
 def pick_cycles(template: str, device: DeviceModel) -> float:
     """Of a scheduler, to find neighbours in one of several tensors, for each but the first."""
     costs, units = device.gemm, device.units
-    if template != "contraction" or not isinstance(costs, PipelineCosts):
+    if template not in _WITHOUT_MATRICES or not isinstance(costs, PipelineCosts):
         return device.pick
     return costs.pick * units.lanes * units.schedulers / costs.width
 
@@ -68,15 +73,20 @@ _CYCLES: dict[str, Any] = {
     "direct_conv": direct_conv.cycles,
     "coopmat_gemm": coopmat_gemm.cycles,
     "contraction": gemm.cycles,
+    "winograd_conv": lambda tile, layer, device: winograd_conv.cycles(layer, tile, device),
 }
 
 
-def _fetched(tile: Any, shape: Windows | Product, selected: int) -> float:
+def _fetched(tile: Any, shape: Windows | Product | Layer, selected: int) -> float:
     """Vectors of the selected tensor, of so many elements, that all workgroups fetch."""
     if isinstance(tile, DirectConvTile):
         assert isinstance(shape, Windows)
         steps = -(-shape.channels // tile.k)
         return tile.fetched(shape)[0] * steps * tile.groups(shape)
+    if isinstance(tile, WinogradTile):
+        assert isinstance(shape, Layer)
+        times = -(-shape.outputs // tile.results)
+        return shape.tiles * shape.inputs * winograd_conv.NUMBERS * times / VECTOR
     assert isinstance(shape, Product)
     # Which factor it is: the one that is read by windows, else the one of its size.
     of_m = shape.windows == "m" or (not shape.windows and selected == shape.b * shape.m * shape.k)
