@@ -150,6 +150,7 @@ class DeviceModel:
         packed_gemm: cycles of products of fp16 that are added up in fp16; None for those of
             ``gemm``.
         packed_lanes: lanes of subgroups for which these hold; 0 where the driver has no choice.
+        winograd: cycles of Winograd's convolution as one kernel; None where it is not known.
     """
 
     kind: str
