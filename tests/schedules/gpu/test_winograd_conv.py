@@ -29,7 +29,8 @@ from tvm_vision.topi.winograd import (
 )
 
 LIMITS = TargetLimits(threads=256, shared_bytes=32768, subgroup=32)
-PACKED = replace(LIMITS, device=replace(INTEGRATED, packed_fp16=True))
+PACKED = replace(LIMITS, device=replace(INTEGRATED, packed_fp16=True), selects_loads=True)
+XE = replace(PACKED, device=replace(INTEGRATED_XE, packed_lanes=16))
 HALF = [tvm.tirx.const(0.5, "float32")]
 # Largest error over the largest value.
 TOLERANCE = {"float32": 1e-6, "float16": 2e-3}
@@ -76,6 +77,8 @@ def run(scheduled: tirx.PrimFunc, given: list[np.ndarray], shape: Any) -> np.nda
     return output.numpy().astype("float64")
 
 
+# Sums in float32, sums in fp16 with pixels that are selected, and these in narrow subgroups.
+WAYS = {"plain": LIMITS, "packed": PACKED, "narrow": XE}
 CASES = [
     ((1, 64, 14, 14), 64, (1, 1, 1, 1)),
     ((2, 17, 9, 13), 33, (1, 1, 1, 1)),
@@ -88,23 +91,24 @@ CASES = [
 
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize(
-    ("case", "dtype", "packed", "tile"),
+    ("case", "dtype", "limits", "tile"),
     [
         # Each case, each type and each tile; all of them together where there is time.
         pytest.param(
-            *(case, dtype, packed, tile),
+            *(case, dtype, limits, tile),
             marks=[] if (place + number) % 5 == 0 else [pytest.mark.slow],
+            id=f"{place}-{dtype}-{name}-{tile.results}",
         )
         for place, case in enumerate(CASES)
-        for number, (dtype, packed, tile) in enumerate(
-            (*way, tile)
-            for tile in TILES
-            for way in (("float32", False), ("float16", False), ("float16", True))
-            if way[0] == "float16" or tile.shared_bytes(4) <= LIMITS.shared_bytes
+        for number, (tile, dtype, (name, limits)) in enumerate(
+            itertools.product(TILES, TOLERANCE, WAYS.items())
         )
+        if tile.shared_bytes(2 if dtype == "float16" else 4) <= limits.shared_bytes
     ],
 )
-def test_results_equal_numpy(case: Any, dtype: str, packed: bool, tile: WinogradTile) -> None:
+def test_results_equal_numpy(
+    case: Any, dtype: str, limits: TargetLimits, tile: WinogradTile
+) -> None:
     shape, outputs, padding = case
     w = noise([(outputs, shape[1], 3, 3)], 1)[0] / np.float32(3 * shape[1] ** 0.5)
     x = noise([shape])[0].astype(dtype)
@@ -114,7 +118,7 @@ def test_results_equal_numpy(case: Any, dtype: str, packed: bool, tile: Winograd
     filled = fill_up_weights(transform_weights(w, 2)).astype(dtype)
     function = residual_block(shape, outputs, padding, dtype)
     choice = ScheduleConfig("winograd_conv", tile)
-    scheduled = schedule_with(function, PACKED if packed else LIMITS, choice)
+    scheduled = schedule_with(function, limits, choice)
     result = run(scheduled, [x, filled, bias, residual], plain.shape)
     assert np.abs(result - expected).max() <= TOLERANCE[dtype] * np.abs(expected).max()
 
@@ -168,8 +172,7 @@ def test_small_workgroups_where_there_are_few_or_registers_are() -> None:
     large, small = TILES
     assert candidates(wide, PACKED) == [large, small]
     assert candidates(late, PACKED)[0] == small
-    xe = replace(LIMITS, device=replace(INTEGRATED_XE, packed_fp16=True))
-    assert candidates(wide, xe) == [small]
+    assert candidates(wide, XE) == [small]
 
 
 def test_estimate_grows_with_what_is_computed() -> None:

@@ -340,7 +340,7 @@ class _Kernel:
         for number in range(NUMBERS):
             with T.vectorized(0, near) as v:
                 value = self.factors[(number * tile.results + o) * tile.tiles + p + v]
-                put(product, number * near + v, T.Cast("float32", value) if layer.fp16 else value)
+                put(product, number * near + v, self._wide(value))
         for i in range(M):
             for j in range(EDGE):
                 with T.vectorized(0, near) as v:
