@@ -381,7 +381,8 @@ def _find_concats(network: Compilation) -> None:
 
 def _convert_fp16(network: Compilation) -> None:
     graph, parts = network.graph, network.fp16_parts
-    network.graph = to_fp16(graph, () if parts is None else fp32_roots(graph, parts))
+    limits = network.limits if network.on_gpu else None
+    network.graph = to_fp16(graph, () if parts is None else fp32_roots(graph, parts), limits)
 
 
 def _concat_in_place(network: Compilation) -> None:

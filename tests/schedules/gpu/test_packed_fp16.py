@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import tvm
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from tvm.target import Target
 from support.compiled import executor_of
 from support.covering import covering
 from support.lowering import HOST
-from support.networks import NETWORKS, reference
+from support.networks import NETWORKS, Builder, reference
 from tvm_vision.compiler import compile_model
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions
@@ -139,6 +140,28 @@ def test_networks_are_as_right_as_with_sums_in_float32(name: str) -> None:
             for one, other in zip(results, expected, strict=True)
         )
     assert off["on"] < 5e-3 and off["on"] < 4 * off["off"]
+
+
+@pytest.mark.parametrize(("kernel", "pads"), [(7, True), (3, False)])
+def test_first_layers_round_the_image_as_they_fetch_it(kernel: int, pads: bool) -> None:
+    """The network's input stays float32; of both factors in fp16 the sums can be in fp16."""
+    net = Builder(5)
+    x = net.node("Pad", ["input", net.constant(np.array([0, 0, 1, 1] * 2))]) if pads else "input"
+    model = net.model(64, [(net.conv(x, 3, 64, kernel, 2, act="relu"), onnx.TensorProto.FLOAT)])
+    module, signature = import_onnx(model)
+    image = np.random.default_rng(2).random((1, 3, 64, 64), "float32")
+    for how in ("off", "on"):
+        made = compile_model(
+            module, signature, target="vulkan", precision="fp16", packed_fp16=how, layout="nchw",
+            coopmat=False, winograd="off",
+        )  # fmt: skip
+        source = made.library.source()
+        assert bool(SUMS.search(source)) == (how == "on")
+        assert re.search(r"readonly buffer in0_\w*block \{ (float|vec4) ", source)
+        executor = executor_of(made)
+        executor.run(input=image)
+        (result,), (expected,) = executor.outputs().values(), reference(model, image)
+        assert np.abs(result - expected).max() < 5e-3 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from ...schedules import TargetLimits, likeliest
+from ...schedules.templates import shape_of
 from ..graph.static_graph import KernelCall, StaticGraph, Tensor
 from ..tir.cast_buffers import FP16, FP32, narrowable, narrowed
 from ..tir.coordinates import holds_coordinates
@@ -30,22 +32,31 @@ from ..tir.fp16_sums import holds_wide_sums
 LESS = 4  # times as small is small beside another tensor
 
 
-def to_fp16(graph: StaticGraph, fp32: Collection[int] = ()) -> StaticGraph:
+def to_fp16(
+    graph: StaticGraph, fp32: Collection[int] = (), limits: TargetLimits | None = None
+) -> StaticGraph:
     """The same network with fp16 in memory wherever that is possible.
 
-    fp32: tensors with memory of their own that keep float32.
+    Products that a GPU adds up in fp16 round the network's inputs as they fetch them, where these
+    could have been fp16 but for their type: the other factor alone would not do.
+
+    fp32: tensors with memory of their own that keep float32. limits: of a GPU; None for others.
     """
-    fp16 = fp16_roots(graph).difference(fp32)
-    variants: dict[tuple[str, tuple[int, ...]], str] = {}
+    narrow = narrow_roots(graph).difference(fp32)
+    fp16 = narrow.difference(map(graph.root, (*graph.inputs, *graph.outputs)))
+    given = narrow.intersection(map(graph.root, graph.inputs)).difference(graph.outputs)
+    variants: dict[tuple[str, tuple[int, ...], tuple[int, ...]], str] = {}
     functions: dict[str, Any] = {}
     kernels = []
     for kernel in graph.kernels:
-        positions = tuple(i for i, root in enumerate(graph.roots(kernel)) if root in fp16)
-        key = (kernel.function, positions)
+        roots = graph.roots(kernel)
+        positions = tuple(i for i, root in enumerate(roots) if root in fp16)
+        rounded = tuple(i for i, root in enumerate(roots) if root in given)
+        key = (kernel.function, positions, rounded)
         if key not in variants:
             variants[key] = _variant_name(kernel.function, positions, functions)
             original = graph.functions[kernel.function]
-            functions[variants[key]] = narrowed(original, positions) if positions else original
+            functions[variants[key]] = _variant(original, positions, rounded, limits)
         kernels.append(KernelCall(variants[key], kernel.inputs, kernel.outputs, kernel.nodes))
     return StaticGraph(
         tensors=[
@@ -61,10 +72,34 @@ def to_fp16(graph: StaticGraph, fp32: Collection[int] = ()) -> StaticGraph:
     )
 
 
+def _variant(
+    original: Any, positions: Collection[int], rounded: Collection[int],
+    limits: TargetLimits | None,
+) -> Any:  # fmt: skip
+    function = narrowed(original, positions) if positions else original
+    if not (positions and rounded and limits and limits.device.packed_fp16):
+        return function
+    other = narrowed(original, positions, rounded)
+    return other if _packs(other, limits) and not _packs(function, limits) else function
+
+
+def _packs(function: Any, limits: TargetLimits) -> bool:
+    """Whether a kernel is a product without matrices of factors of fp16."""
+    choice = likeliest(function, limits)
+    if choice is None or choice.template != "contraction":
+        return False
+    return bool(shape_of(choice.template, function).fp16)
+
+
 def fp16_roots(graph: StaticGraph) -> set[int]:
     """The tensors with memory of their own that become fp16."""
-    fixed = {graph.root(t) for t in (*graph.inputs, *graph.outputs)}
-    fixed.update(t for t, value in graph.params.items() if not _fits(value))
+    ends = map(graph.root, (*graph.inputs, *graph.outputs))
+    return narrow_roots(graph).difference(ends)
+
+
+def narrow_roots(graph: StaticGraph) -> set[int]:
+    """Those, and the network's inputs and outputs that could be if their types were not given."""
+    fixed = {t for t, value in graph.params.items() if not _fits(value)}
     possible = {name: narrowable(func) for name, func in graph.functions.items()}
     for kernel in graph.kernels:
         constants = {t for t in map(graph.root, kernel.inputs) if t in graph.params}

@@ -36,15 +36,21 @@ def narrowable(func: tirx.PrimFunc) -> list[bool]:
     return [_is_fp32(p) and uses.are_ordinary(p) and p not in bits for p in func.params]
 
 
-def narrowed(func: tirx.PrimFunc, positions: Collection[int]) -> tirx.PrimFunc:
-    """``func`` with fp16 in the buffers of the parameters at ``positions`` (all narrowable)."""
+def narrowed(
+    func: tirx.PrimFunc, positions: Collection[int], rounded: Collection[int] = ()
+) -> tirx.PrimFunc:
+    """``func`` with fp16 in the buffers of the parameters at ``positions`` (all narrowable).
+
+    rounded: other parameters, narrowable too and only loaded, that stay float32 and are rounded
+        where they are loaded: copies of them are fp16.
+    """
     summed = _loaded_params(func, positions)
     func = _with_separate_sums(func, [func.params[i] for i in sorted(summed)])
-    func = _retyped(func, [func.params[i] for i in sorted(positions)])
+    func = _retyped(func, [func.params[i] for i in sorted({*positions, *rounded})])
     # Padding is a copy: what it writes are fp16 too. Each round may expose the next.
     while exact := _exact_intermediates(func):
         func = _retyped(func, exact)
-    return func
+    return _retyped(func, [func.params[i] for i in sorted(rounded)], FP32)
 
 
 def _taken_for_bits(body: Any) -> set[Any]:
@@ -224,9 +230,11 @@ def _exact_intermediates(func: tirx.PrimFunc) -> list[Any]:
     ]
 
 
-def _retyped(func: tirx.PrimFunc, buffers: Sequence[Any]) -> tirx.PrimFunc:
-    """``func`` with fp16 in ``buffers``, parameters or buffers of the root block."""
-    new = {b: tirx.decl_buffer(b.ty.shape, FP16, name=b.name) for b in buffers}
+def _retyped(func: tirx.PrimFunc, buffers: Sequence[Any], dtype: str = FP16) -> tirx.PrimFunc:
+    """``func`` with ``dtype`` in ``buffers``, parameters or buffers of the root block."""
+    if not buffers:
+        return func
+    new = {b: tirx.decl_buffer(b.ty.shape, dtype, name=b.name) for b in buffers}
     params = [new.get(p, p) for p in func.params]
     return tirx.PrimFunc(params, with_buffers(func.body, new), func.ret_type, func.attrs, func.span)
 
