@@ -11,6 +11,8 @@ import onnx
 from tvm_vision.whole_files import write_whole
 
 OPSET = 17
+# Of a command whose network has another form.
+FP32 = click.Option(["--fp32"], is_flag=True, help="Those that were timed in float32.")
 
 
 def model_of(graph: onnx.GraphProto) -> onnx.ModelProto:

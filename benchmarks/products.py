@@ -19,12 +19,11 @@ from __future__ import annotations
 
 import itertools
 
-import click
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from .network_files import command_of, model_of
+from .network_files import FP32, command_of, model_of
 
 SEED = 0
 # Rows, then widths: each product's outputs are the next one's inputs.
@@ -87,7 +86,6 @@ def network(fp32: bool = False) -> onnx.ModelProto:
     return model_of(helper.make_graph(nodes, "products", inputs, outputs, weights))
 
 
-FP32 = click.Option(["--fp32"], is_flag=True, help="Those that were timed in float32.")
 main = command_of(network, 150, FP32)
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def to_fp16(
 
     fp32: tensors with memory of their own that keep float32. limits: of a GPU; None for others.
     """
-    narrow = narrow_roots(graph).difference(fp32)
+    narrow = _narrow_roots(graph).difference(fp32)
     fp16 = narrow.difference(map(graph.root, (*graph.inputs, *graph.outputs)))
     given = narrow.intersection(map(graph.root, graph.inputs)).difference(graph.outputs)
     variants: dict[tuple[str, tuple[int, ...], tuple[int, ...]], str] = {}
@@ -94,10 +94,10 @@ def _packs(function: Any, limits: TargetLimits) -> bool:
 def fp16_roots(graph: StaticGraph) -> set[int]:
     """The tensors with memory of their own that become fp16."""
     ends = map(graph.root, (*graph.inputs, *graph.outputs))
-    return narrow_roots(graph).difference(ends)
+    return _narrow_roots(graph).difference(ends)
 
 
-def narrow_roots(graph: StaticGraph) -> set[int]:
+def _narrow_roots(graph: StaticGraph) -> set[int]:
     """Those, and the network's inputs and outputs that could be if their types were not given."""
     fixed = {t for t, value in graph.params.items() if not _fits(value)}
     possible = {name: narrowable(func) for name, func in graph.functions.items()}
