@@ -27,6 +27,7 @@ from ..tvm_compat.no_ops import lowering_context
 from ..vulkan.codegen.dump import shaders_into
 from .graph.short_names import short_names
 from .graph.static_graph import StaticGraph, describe
+from .kernels.beside import Waiting, started_ahead
 from .kernels.library import KernelLibrary
 from .pipeline import Compilation, run
 from .precision.convert_fp16 import to_fp16
@@ -112,12 +113,13 @@ def compile_model(
     _warn_of_rounding(network)
     measured = None if samples is None else measure_fp16(network, samples)
     network.fp16_parts = None if measured is None else measured.fp16
-    with _one_line("operators of the network"):
-        run(network, last=PREPARED, dump=dump)
-    with _one_line("kernels of the network"), shaders_into(dump_shaders):
-        # What kernels leave in circles holds no weights.
-        with collected_seldom():
-            run(network, first=KERNELS, last=BUILT, dump=dump)
+    with _process_ahead(network) as network.waiting:
+        with _one_line("operators of the network"):
+            run(network, last=PREPARED, dump=dump)
+        with _one_line("kernels of the network"), shaders_into(dump_shaders):
+            # What kernels leave in circles holds no weights.
+            with collected_seldom():
+                run(network, first=KERNELS, last=BUILT, dump=dump)
     _check_sizes(network.graph, network.target)
     run(network, first=ORDER, dump=dump)
     graph = network.graph
@@ -253,6 +255,15 @@ def _check_sizes(graph: StaticGraph, target: Target) -> None:
                     f"{tensor.nbytes}, {'×'.join(map(str, tensor.shape))} {tensor.dtype}: compile "
                     "with a smaller input or batch, or with --precision fp16"
                 )
+
+
+@contextlib.contextmanager
+def _process_ahead(network: Compilation) -> Iterator[Waiting | None]:
+    """A process that waits for the kernels of a network of many operators, in the block."""
+    blocks = network.module["main"].body.blocks
+    operators = sum(len(block.bindings) for block in blocks) if network.by_several else 0
+    with started_ahead(operators) as waiting:
+        yield waiting
 
 
 def _check_target(network: Compilation) -> None:

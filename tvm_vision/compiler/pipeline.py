@@ -44,6 +44,7 @@ from .graph.short_names import short_names
 from .graph.slice_in_place import slice_in_place
 from .graph.split_kernels import split_kernels
 from .graph.static_graph import StaticGraph
+from .kernels.beside import Waiting
 from .kernels.network import NetworkKernels
 from .precision.convert_fp16 import to_fp16
 from .precision.mixed_precision_search import Part, fp32_roots
@@ -121,6 +122,7 @@ class Compilation:
         concat_axes: position of each kernel that is a concatenation -> its axis.
         steps: for each kernel, what runs side by side; None for one after the other.
         anew: whether all kernels are made, those that were made before, too.
+        waiting: a process that was started to make kernels, where there is one.
         kernels: the graph's functions on their way to code.
         library: the compiled functions.
     """
@@ -137,6 +139,7 @@ class Compilation:
     concat_axes: dict[int, int] = field(default_factory=dict)
     steps: list[int] | None = None
     anew: bool = False
+    waiting: Waiting | None = None
     kernels: Any = None
     library: Any = None
 
@@ -144,6 +147,11 @@ class Compilation:
     def limits(self) -> TargetLimits:
         """What kernels for the target may have."""
         return TargetLimits.of(self.target, self.options)
+
+    @property
+    def by_several(self) -> bool:
+        """Whether several processes make kernels."""
+        return self.options.kernel_processes and not self.anew
 
     @property
     def built_for(self) -> Target:
@@ -414,7 +422,7 @@ def _known_kernels(network: Compilation) -> None:
 
 
 def _make_beside(network: Compilation) -> None:
-    network.kernels.make_beside(keep=network.options.kernel_cache)
+    network.kernels.make_beside(network.waiting, keep=network.options.kernel_cache)
 
 
 def _schedule(network: Compilation) -> None:
@@ -535,8 +543,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("short_names", GRAPH, _on_graph(short_names)),
     Phase("known_kernels", GRAPH, _known_kernels),
     # Their functions, for one device: those that several processes have not made.
-    Phase("kernels_beside", GRAPH, _make_beside, 0,
-          lambda n: n.options.kernel_processes and not n.anew),
+    Phase("kernels_beside", GRAPH, _make_beside, 0, lambda n: n.by_several),
     Phase("schedule", TIR, _schedule),
     Phase("plan_workspaces", TIR, _plan_workspaces, 0, _runs_on_gpu),
     Phase("build", TIR, _build),

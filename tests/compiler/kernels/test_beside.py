@@ -19,7 +19,12 @@ from tvm.target import Target
 
 from support.compiled import FIXED
 from tvm_vision.compiler.kernels import beside
-from tvm_vision.compiler.kernels.beside import made_beside, processes_for
+from tvm_vision.compiler.kernels.beside import (
+    LEAST_OPERATORS,
+    made_beside,
+    processes_for,
+    started_ahead,
+)
 from tvm_vision.compiler.kernels.maker import Job, KernelMaker
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.schedules import ScheduleConfig, TargetLimits
@@ -190,11 +195,61 @@ def _runs(process: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("processors", "kernels", "processes"),
-    [(1, 500, 1), (2, 500, 2), (64, 500, 4), (8, 15, 1), (8, 16, 2), (8, 0, 1)],
+    ("processors", "kernels", "processes", "with_one_that_waits"),
+    [
+        (1, 500, 1, 1),
+        (2, 500, 2, 2),
+        (64, 500, 4, 4),
+        (8, 15, 1, 2),
+        (8, 16, 2, 2),
+        (8, 32, 3, 3),
+        (8, 1, 1, 1),
+        (8, 0, 1, 1),
+    ],
 )
 def test_there_are_as_many_as_have_work(
-    processors: int, kernels: int, processes: int, monkeypatch: pytest.MonkeyPatch
+    processors: int,
+    kernels: int,
+    processes: int,
+    with_one_that_waits: int,
+    monkeypatch: pytest.MonkeyPatch,
+    started: list[subprocess.Popen[bytes]],
 ) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
-    assert processes_for(kernels) == processes
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    with started_ahead(LEAST_OPERATORS) as waiting:
+        assert waiting is not None
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
+        assert processes_for(kernels) == processes
+        assert processes_for(kernels, waiting) == with_one_that_waits
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_one_that_waits_is_the_first_of_them(
+    processes: int, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    with started_ahead(LEAST_OPERATORS) as waiting:
+        assert [process.returncode for process in started] == [None]
+        assert len(made_beside(jobs(24), maker(ON_A_GPU), processes, waiting)) == 24
+        assert len(started) == processes - 1
+
+
+def test_none_waits_for_few_operators_or_beside_other_work(
+    started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    with started_ahead(LEAST_OPERATORS - 1) as waiting:
+        assert waiting is None
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    with started_ahead(500) as waiting:
+        assert waiting is None
+    assert not started
+
+
+def test_one_that_waits_ends_with_an_error(
+    started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    with pytest.raises(KeyboardInterrupt), started_ahead(LEAST_OPERATORS):
+        raise KeyboardInterrupt
+    assert len(started) == 1

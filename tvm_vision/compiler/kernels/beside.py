@@ -11,8 +11,10 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
+from subprocess import Popen
+from typing import NamedTuple
 
 import tvm
 
@@ -24,27 +26,54 @@ from .maker import Job, KernelMaker
 LOGGER = logging.getLogger(__name__)
 # A process imports TVM first, as long as it takes to make ten kernels, and has some 330 MB then.
 LEAST_EACH = 16
+# Of a network that has fewer, one process has made the kernels before another is there.
+LEAST_OPERATORS = 32
 MOST_PROCESSES = 4
 # A kernel takes a second, few take ten: whoever has made none for so long may be stopped.
 PATIENCE_SECONDS = 60.0
 
 
-def processes_for(kernels: int) -> int:
-    """How many processes make so many kernels, this one among them."""
-    return max(1, min(len(os.sched_getaffinity(0)), MOST_PROCESSES, kernels // LEAST_EACH + 1))
+class Waiting(NamedTuple):
+    """A process that imports what makes kernels, and then waits for some."""
+
+    process: Popen[bytes]
+    connection: Connection
+
+
+@contextlib.contextmanager
+def started_ahead(operators: int) -> Iterator[Waiting | None]:
+    """A process that will have imported TVM when the operators of a network are kernels, in the
+    block; None where they are few, or there is no processor for it."""
+    with contextlib.ExitStack() as stack:
+        if operators < LEAST_OPERATORS or _processors() < 2:
+            yield None
+        else:
+            yield stack.enter_context(_started())
+
+
+def processes_for(kernels: int, waiting: Waiting | None = None) -> int:
+    """How many processes make so many kernels, this one and that which waits among them."""
+    with_work = max(kernels // LEAST_EACH + 1, 2 if waiting and kernels > 1 else 1)
+    return min(_processors(), MOST_PROCESSES, with_work)
 
 
 def made_beside(
-    jobs: Mapping[str, Job], maker: KernelMaker, processes: int
+    jobs: Mapping[str, Job],
+    maker: KernelMaker,
+    processes: int,
+    waiting: Waiting | None = None,
 ) -> dict[str, KernelCode]:
     """The code of kernels, by the same keys; of some of them where one cannot be made.
 
-    processes: how many there are to be, this one among them.
+    processes: how many there are to be, this one among them, and that which waits.
     """
     work = _Work(jobs)
     with contextlib.ExitStack() as stack:
-        for _ in range(processes - 1):
-            stack.enter_context(_another(work, maker))
+        for number in range(processes - 1):
+            ready = waiting if number == 0 else None
+            other = ready or stack.enter_context(_started())
+            if other is not None:
+                stack.callback(_fed_by(work, maker, other))
         stack.callback(work.stop)
         while (key := work.take(PATIENCE_SECONDS)) is not None:
             try:
@@ -103,23 +132,36 @@ class _Work:
             self._changed.notify_all()
 
 
+def _processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
 @contextlib.contextmanager
-def _another(work: _Work, maker: KernelMaker) -> Iterator[None]:
-    """Another process that makes kernels in the block; none where it cannot be started."""
+def _started() -> Iterator[Waiting | None]:
+    """Another process that can make kernels in the block; None where it cannot be started."""
     try:
         process, connection = start_python(f"{__package__}.worker")
     except OSError as error:
         LOGGER.debug("kernels are made by a process less: %s", error)
-        yield
+        yield None
         return
-    fed = meanwhile(_feed, work, maker, connection)
     try:
-        yield
+        yield Waiting(process, connection)
     finally:
         process.kill()
         process.wait()
-        fed()
         connection.close()
+
+
+def _fed_by(work: _Work, maker: KernelMaker, other: Waiting) -> Callable[[], None]:
+    """Have a process make kernels meanwhile; what is returned ends both."""
+    fed = meanwhile(_feed, work, maker, other.connection)
+
+    def end() -> None:
+        other.process.kill()
+        fed()
+
+    return end
 
 
 def _feed(work: _Work, maker: KernelMaker, connection: Connection) -> None:

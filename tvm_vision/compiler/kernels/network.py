@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from ...errors import SharedMemoryError
 from ...schedules import Chooser, ScheduleConfig, TargetLimits
-from .beside import made_beside, processes_for
+from .beside import Waiting, made_beside, processes_for
 from .code import KernelCode, Workspace
 from .kept import KERNELS
 from .key import kernel_digest, placeholder, written
@@ -80,16 +80,19 @@ class NetworkKernels:
         first = {key: name for name, key in sorted(self.keys.items(), reverse=True)}
         return {name: key for key, name in first.items() if key not in self.code}
 
-    def make_beside(self, *, keep: bool) -> None:
+    def make_beside(self, waiting: Waiting | None, *, keep: bool) -> None:
         """Make what is missing by several processes, where there is enough of it. What cannot be
-        made stays missing."""
+        made stays missing.
+
+        waiting: one of them that was started before.
+        """
         missing = self.missing()
-        processes = processes_for(len(missing))
+        processes = processes_for(len(missing), waiting)
         if processes == 1:
             return
         jobs = {key: self._job(name) for name, key in missing.items()}
         maker = KernelMaker(self.target, self.limits)
-        for key, code in made_beside(jobs, maker, processes).items():
+        for key, code in made_beside(jobs, maker, processes, waiting).items():
             self._add(key, code, keep=keep)
 
     def _job(self, name: str) -> Job:
