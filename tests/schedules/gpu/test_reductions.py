@@ -166,6 +166,23 @@ def test_few_rows_are_few_for_the_device(name: str, parts: tuple[int, ...]) -> N
     assert default(RowSums((12,), 384, along_rows=False), own).parts == 256
 
 
+@pytest.mark.parametrize("name", ["renoir", "phoenix", "tgl"])
+@pytest.mark.parametrize("rows", [8, 32, 512])
+def test_very_long_rows_have_as_many_threads_as_there_can_be(name: str, rows: int) -> None:
+    """Normalizations of large images, of a thread for each 128 terms at the most; but what was
+    timed keeps what it had."""
+    own = TargetLimits.of(Target(known_devices()[name].target_config()))
+    timed = TargetLimits(1024, 49152, 32)
+    for terms in (1 << 14, 51200, 1 << 17):
+        of_images = RowSums((rows,), terms, along_rows=False)
+        assert default(of_images, own) == RowShape(1, 1024, False)
+        assert rows < 512 or default(of_images, timed).parts <= 256
+        channels_last = default(RowSums((rows,), terms, along_rows=True), own)
+        assert channels_last.rows * channels_last.parts == 1024
+        assert default(of_images, own) in candidates(of_images, own)
+    assert default(RowSums((rows,), (1 << 14) - 1, along_rows=False), own).parts <= 512
+
+
 @pytest.mark.parametrize("shape", [(40, 9, 1, 1), (1, 40, 9, 1), (40, 9, 1, 7), (40, 9)])
 def test_axes_of_one_element_say_nothing_of_neighbours(shape: tuple[int, ...]) -> None:
     """A sum over the axis of 9 reads neighbours in a row of it, but where 7 lie within each."""

@@ -33,6 +33,9 @@ LEAST_TERMS = 32  # shorter sums are left to one thread each
 MOST_TERMS_IN_A_ROW = 64  # of many sums that are: one or two lines of a cache, of fp16
 MOST_THREADS = 256
 MOST_OF_FEW = 1024  # where there are few workgroups, to have more loads under way
+# And, by models, of rows of so many terms: drivers write the loop over them out and keep what it
+# has read, of 128 terms a thread in all registers, of more beyond them.
+LONG_ROW = 1 << 14
 LEAST_PART = 16  # terms of each of them then
 LINES = (32, 16, 8)  # neighbours in memory that are fetched together, and where these are few
 MOST_UNROLLED = 8  # terms that a thread has under way together
@@ -178,7 +181,7 @@ def schedule_reduction(
 
 def default(sums: RowSums, limits: TargetLimits) -> RowShape:
     """Neighbouring threads read neighbours in memory; few rows are cut into more parts."""
-    most = min(MOST_THREADS, limits.threads)
+    most = _most_threads(sums, limits)
     last = sums.rows[-1] if sums.rows else 1
     if sums.along_rows and last > 1:
         together = _neighbours(sums, last, limits)
@@ -197,12 +200,19 @@ def default(sums: RowSums, limits: TargetLimits) -> RowShape:
     return RowShape(rows, parts, False)
 
 
+def _most_threads(sums: RowSums, limits: TargetLimits) -> int:
+    long = sums.terms >= LONG_ROW and not limits.device.measured
+    return min(MOST_OF_FEW if long else MOST_THREADS, limits.threads)
+
+
 def _threads_of_a_row(sums: RowSums, most: int, limits: TargetLimits) -> int:
-    """As many as there can be where rows are few; of many rows a line, more where it has long parts
-    and all threads together still fit the device at once. By models, where nothing was timed, no
-    thread of a short row has less than a few terms."""
+    """As many as there can be where rows are few or very long; of many rows a line, more where it
+    has long parts and all threads together still fit the device at once. By models, where nothing
+    was timed, no thread of a short row has less than a few terms."""
     rows, measured = product(sums.rows), limits.device.measured
     fewest = FEWEST_THREADS if measured else FEWEST_OF_OTHERS
+    if most > MOST_THREADS:
+        return most
     if rows <= FEW_ROWS * limits.device.enough.groups:
         long = measured or sums.terms > 2 * MOST_TERMS_IN_A_ROW
         return most if long else max(fewest, min(sums.terms // SHORT_PART, most))
@@ -250,7 +260,7 @@ def candidates(sums: RowSums, limits: TargetLimits) -> list[RowShape]:
         shape = RowShape(rows, 1 << log, rows_first, one_axis)
         threads = rows << log
         few = product(sums.rows) // rows < limits.device.enough.groups
-        most = min(MOST_OF_FEW if few else MOST_THREADS, limits.threads)
+        most = min(MOST_OF_FEW, limits.threads) if few else _most_threads(sums, limits)
         fits = limits.wave <= threads <= most and shape.parts <= sums.terms
         if fits and last % rows == 0 and shape not in found:
             found.append(shape)
