@@ -73,6 +73,7 @@ from .relax.norms_in_steps import norms_in_steps
 from .relax.norms_of_images import norms_of_images
 from .relax.own_operators import LegalizeOwnOperators
 from .relax.pads_into_windows import pads_into_windows
+from .relax.plain_prelus import plain_prelus
 from .relax.pool_before_concat import pools_before_concats
 from .relax.pools_in_steps import pools_in_steps
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
@@ -454,6 +455,7 @@ PHASES: tuple[Phase, ...] = (
     # Operators.
     Phase("widen_fp16", RELAX, _widen_fp16),
     Phase("drop_identities", RELAX, _relax_on(drop_identities), 1),
+    Phase("plain_prelus", RELAX, _relax_on(plain_prelus), 1),
     Phase("pads_into_windows", RELAX, _relax_on(pads_into_windows), 3),
     Phase("rows_as_images", RELAX, _relax_on(rows_as_images), 3),
     Phase("volumes_as_images", RELAX, _volumes_as_images, 3, lambda n: not n.on_gpu),

@@ -15,12 +15,10 @@ import tvm
 from tvm import relax, tirx
 
 from .kernel_calls import OUT_FUSABLE, is_kernel_call, patterns_of
-from .operators import operator_of
+from .operators import UNARY, operator_of
 from .rewriting import constant_of, resolve, rewritten, value_of
 
-_OF_ONE = {
-    f"relax.{name}" for name in ("nn.relu", "nn.silu", "nn.gelu", "sigmoid", "tanh", "erf", "exp")
-}
+_OF_ONE = {f"relax.{name}" for name in UNARY}
 _OF_TWO = {
     f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 }
