@@ -107,6 +107,11 @@ def _across(outputs: Outputs, limits: TargetLimits) -> Iterator[tuple[int, int]]
     yield from ((across, axis) for _, across, axis in sorted(found))
 
 
+def keeps_few(outputs: Outputs, shape: ElementwiseShape) -> bool:
+    """Whether a thread keeps few values: places and weights of several outputs are many."""
+    return shape.across == 1
+
+
 def candidates(outputs: Outputs, limits: TargetLimits) -> list[ElementwiseShape]:
     """Every way to spread the outputs that the limits allow, the default first."""
     extents = outputs.extents
