@@ -21,8 +21,8 @@ from tvm_vision.vulkan.codegen.glsl.expressions import ExpressionPrinter
 pytestmark = pytest.mark.usefixtures("device_info")
 # The first of each template, each of maximum and minimum, and who adds up in two kernels.
 QUICK = (
-    "maximum", "relu", "matmul", "max", "max_pool2d", "large depthwise", "matmul by split_k",
-    "matmul by a trace",
+    "maximum", "relu", "enlarged image", "matmul", "max", "max_pool2d", "large depthwise",
+    "matmul by split_k", "matmul by a trace",
     "winograd's image, m = 4", "winograd's output, m = 4",
     "winograd's convolution as one", "winograd's convolution as one, packed",
     "attention", "plain attention",

@@ -404,8 +404,35 @@ def _transposed() -> Case:
     )  # fmt: skip
 
 
+def _enlarged() -> Case:
+    """Twice as large by linear interpolation: a thread's results are of several channels."""
+    shape = (1, 12, 20, 24)
+
+    def build(x: Any) -> Any:
+        return OP.image.resize2d(
+            x, relax.ShapeExpr([40, 48]), layout="NCHW", method="linear",
+            coordinate_transformation_mode="half_pixel",
+        )  # fmt: skip
+
+    def exact(x: Array) -> Array:
+        for axis in (2, 3):
+            x = np.moveaxis(x, axis, -1)
+            before, behind = (np.concatenate(p, -1) for p in (
+                (x[..., :1], x[..., :-1]), (x[..., 1:], x[..., -1:]),
+            ))  # fmt: skip
+            between = np.stack((0.25 * before + 0.75 * x, 0.75 * x + 0.25 * behind), -1)
+            x = np.moveaxis(between.reshape(*x.shape[:-1], -1), -1, axis)
+        return x
+
+    return _case(
+        "elementwise", build, (shape,), exact, 4, magnitudes=exact,
+        limits={"device": INTEGRATED}, only=lambda shape: shape.across > 1,
+    )  # fmt: skip
+
+
 CASES: dict[str, Case] = {
     **_general("elementwise", "contraction", "reduction"),
+    "enlarged image": _enlarged(),
     "conv2d": _case(
         "contraction", lambda x, w: OP.nn.conv2d(x, w, padding=1), ((1, 4, 7, 9), (8, 4, 3, 3)),
         _conv, 36,

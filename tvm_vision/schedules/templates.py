@@ -66,7 +66,7 @@ class FreshSchedule:
     kind."""
 
     def __init__(self, function: tirx.PrimFunc) -> None:
-        self._function = function
+        self.function = function
         self._schedule: Schedule | None = None
         self._module: Any = None
 
@@ -74,9 +74,13 @@ class FreshSchedule:
         """A schedule in which nothing is done."""
         # A module that somebody holds is replaced by whatever changes it.
         if self._schedule is None or not self._schedule.mod.same_as(self._module):
-            self._schedule = Schedule(self._function)
+            self._schedule = Schedule(self.function)
             self._module = self._schedule.mod
         return self._schedule
+
+
+def _always(shape: Any, parameters: Any) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ class Template:
         candidates: all parameters that fit a shape and a device, likeliest first; may be empty.
         apply: schedules a function of that kind; None as parameters takes the likeliest. Returns
             the schedule where it had to begin another one.
-        few_registers: whether threads keep few values, so that wide subgroups have room for all.
+        few_registers: whether threads keep few values, so that wide subgroups have room for all, of
+            a shape and parameters; None where they do not.
         takes: whether there are any candidates, where that is quicker to say.
         windows: whether a thread sums up a window of its own, most of whose loads are guarded.
     """
@@ -100,7 +105,7 @@ class Template:
     shape_of: Callable[[Schedule], Any]
     candidates: Callable[[Any, TargetLimits], list[Any]]
     apply: Callable[[Schedule, TargetLimits, Any], Schedule | None]
-    few_registers: bool = False
+    few_registers: Callable[[Any, Any], bool] | None = None
     takes: Callable[[Any, TargetLimits], bool] | None = None
     windows: bool = False
 
@@ -133,7 +138,16 @@ class Template:
         fresh = function if isinstance(function, FreshSchedule) else FreshSchedule(function)
         schedule = fresh.begun()
         schedule = self.apply(schedule, limits, parameters) or schedule
-        return marked(schedule, limits, self.few_registers, self.windows)
+        few = bool(limits.wide_subgroup) and self._keeps_few(fresh.function, limits, parameters)
+        return marked(schedule, limits, few, self.windows)
+
+    def _keeps_few(self, function: tirx.PrimFunc, limits: TargetLimits, parameters: Any) -> bool:
+        if self.few_registers is None or self.few_registers is _always:
+            return self.few_registers is not None
+        shape = self.shape(function)
+        if shape is not None and parameters is None:
+            parameters = next(iter(self.candidates(shape, limits)), None)
+        return parameters is None or shape is None or self.few_registers(shape, parameters)
 
 
 # In the order in which they are tried where nothing was chosen.
@@ -174,7 +188,7 @@ TEMPLATES: dict[str, Template] = {
             elementwise.shape_of,
             elementwise.candidates,
             elementwise.schedule_elementwise,
-            few_registers=True,
+            few_registers=elementwise.keeps_few,
         ),
         Template(
             "chain",
@@ -182,7 +196,7 @@ TEMPLATES: dict[str, Template] = {
             chain.shape_of,
             chain.candidates,
             chain.schedule_chain,
-            few_registers=True,
+            few_registers=_always,
         ),
         Template(
             "direct_conv",
@@ -220,7 +234,7 @@ TEMPLATES: dict[str, Template] = {
             reduction.shape_of,
             reduction.candidates,
             reduction.schedule_reduction,
-            few_registers=True,
+            few_registers=reduction.keeps_few,
         ),
         Template(
             "window",
@@ -228,7 +242,7 @@ TEMPLATES: dict[str, Template] = {
             window.shape_of,
             window.candidates,
             window.schedule_window,
-            few_registers=True,
+            few_registers=_always,
             windows=True,
         ),
         Template(

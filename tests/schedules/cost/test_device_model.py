@@ -38,7 +38,7 @@ from tvm_vision.schedules.cost.gemm_tile import GemmTile, Product
 from tvm_vision.schedules.cost.pipelines import resident_groups
 from tvm_vision.schedules.cost.split_k import parts_of
 from tvm_vision.schedules.factors import FP16
-from tvm_vision.schedules.gpu.elementwise import ElementwiseShape
+from tvm_vision.schedules.gpu.elementwise import ElementwiseShape, Outputs
 from tvm_vision.schedules.gpu.elementwise import default as elementwise_default
 from tvm_vision.schedules.gpu.reduction import RowShape, RowSums
 from tvm_vision.schedules.gpu.reduction import candidates as reduction_candidates
@@ -259,7 +259,7 @@ def _enough(limits: TargetLimits) -> list[bool]:
     """For work that lies between what occupies 8 units and 132: whether it is enough."""
     few_rows = reduction_candidates(RowSums((1 << 13,), 64, True), limits)
     return [
-        elementwise_default((1 << 15,), limits) == ElementwiseShape(256, 4),
+        elementwise_default(Outputs((1 << 15,)), limits) == ElementwiseShape(256, 4),
         window_default(WindowSum((1 << 14,), False), limits).along == 4,
         window_default(WindowSum((1 << 13,), True), limits).along == 4,
         winograd_default(Tiles(1 << 11, False), limits).threads == 128,

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tvm import relax
+from tvm import relax, tirx
 
-from support.schedule_runs import check, noise
+from support.schedule_runs import check, fused, noise, target
+from tvm_vision.schedules import choices
+from tvm_vision.schedules.common import TargetLimits
+from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED
+from tvm_vision.schedules.gpu.elementwise import ElementwiseShape, Outputs, default
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -62,3 +68,44 @@ def test_doubled_image() -> None:
         )  # fmt: skip
 
     assert check(build, [x], expected) == ["elementwise"]
+
+
+def _chosen(build: Callable[..., Any], shape: tuple[int, ...], device: Any) -> ElementwiseShape:
+    """What a kernel's first candidate is on a device."""
+    functions = fused(build, [shape], "float16").functions.values()
+    (function,) = (each for each in functions if isinstance(each, tirx.PrimFunc))
+    limits = replace(TargetLimits.of(target()), device=device, threads=256)
+    return cast(ElementwiseShape, choices(function, limits)[0].parameters)
+
+
+def _enlarged(a: Any) -> Any:
+    return OP.image.resize2d(a, relax.ShapeExpr([40, 48]), layout="NCHW", method="linear")
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "across", "axis"),
+    [
+        (_enlarged, (1, 16, 20, 24), 8, 1),  # 16 would leave too few threads
+        (_enlarged, (1, 64, 20, 24), 16, 1),
+        (_enlarged, (1, 38, 20, 24), 19, 1),
+        (_enlarged, (1, 1, 20, 24), 1, 0),
+        (OP.nn.relu, (1, 64, 80, 96), 1, 0),
+        (lambda a: OP.permute_dims(a, [0, 2, 3, 1]), (1, 64, 80, 96), 1, 0),
+    ],
+)
+def test_channels_share_what_they_have_in_common(
+    build: Any, shape: tuple[int, ...], across: int, axis: int
+) -> None:
+    chosen = _chosen(build, shape, INTEGRATED)
+    assert (chosen.across, chosen.axis if across > 1 else 0) == (across, axis)
+    assert _chosen(build, shape, DISCRETE).across == 1  # it was timed as it is
+
+
+def test_places_are_shared_along_the_axis_that_they_do_not_depend_on() -> None:
+    """Of a volume of one channel each axis has places of its own."""
+    work = {frozenset((1,)): 16, frozenset((2,)): 16, frozenset((0, 1, 2)): 40}
+    limits = replace(TargetLimits.of(target()), device=INTEGRATED)
+    chosen = default(Outputs((64, 48, 80), work), limits)
+    assert (chosen.along, chosen.across, chosen.axis) == (1, 16, 0)
+    alone = default(Outputs((64, 48, 80), {frozenset((0, 1, 2)): 72}), limits)
+    assert (alone.along, alone.across) == (4, 1)  # nothing is shared

@@ -3,6 +3,7 @@ what onnxruntime gives."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import TargetLimits, choices, first_taking, schedule_with
+from tvm_vision.schedules.cost.device_model import INTEGRATED
+from tvm_vision.schedules.gpu.window_rows import WindowRows, candidates
 
 RANDOM = np.random.default_rng(11)
 
@@ -56,6 +59,8 @@ CASES = [
     {"channels": 4, "sizes": [96, 98], "kernel": [7, 5], "strides": [2, 2], "results": 2},
     {"channels": 3, "sizes": [40, 40], "kernel": [5, 5], "batch": 2, "results": 2},
     {"channels": 6, "sizes": [60, 60], "kernel": [5, 5], "dilations": [2, 3], "results": 2},
+    {"channels": 12, "sizes": [48, 64], "kernel": [3, 3], "pads": [1] * 4, "results": 5},
+    {"channels": 8, "sizes": [50, 60], "kernel": [5, 3], "pads": [0] * 4, "results": 8},
     # Volumes, as those of costs: what is summed up of other slices is a channel more.
     {"channels": 6, "sizes": [10, 20, 24], "kernel": [3, 3, 3], "pads": [1] * 6, "results": 1},
     {"channels": 3, "sizes": [9, 24, 40], "kernel": [2, 3, 5], "strides": [2, 1, 1], "results": 2},
@@ -98,7 +103,7 @@ def test_leave_small_windows(kernel: int) -> None:
     assert "window" in [first_taking(each, LIMITS) for each in functions_of(model)]
 
 
-@pytest.mark.parametrize("results", [8, 64])
+@pytest.mark.parametrize("results", [9, 64])
 def test_leave_many_results(results: int) -> None:
     model = model_of(16, [64, 64], [9, 9], pads=[4] * 4, results=results)
     assert "contraction" in [first_taking(each, LIMITS) for each in functions_of(model)]
@@ -122,3 +127,20 @@ def test_volumes_have_choices_that_can_be_built() -> None:
     assert {c.parameters.channels for c in offered} == {1, 3}
     for choice in [*offered[:10], *offered[10::50]]:
         assert schedule_with(function, LIMITS, choice) is not None
+
+
+def test_how_many_results_are_few_is_the_devices() -> None:
+    """Where products of fp16 add up two at once fewer are, and drivers that choose narrow subgroups
+    need more places."""
+    device = replace(INTEGRATED, packed_fp16=True)
+    limits = TargetLimits.of(parse_target("vulkan"))
+
+    def takes(results: int, size: int, rows: int, **more: Any) -> bool:
+        window = WindowRows(1, rows, 64, (3, 3), (1, 1), (1, 1), size, results, 16, 16)
+        return bool(candidates(window, replace(limits, device=replace(device, **more))))
+
+    assert [n for n in (4, 5, 6, 8) if takes(n, 2, 64)] == [4, 5]
+    assert [n for n in (4, 5, 6, 8) if takes(n, 2, 64, packed_fp16=False)] == [4, 5, 6, 8]
+    assert all(takes(n, 4, 64) for n in (4, 5, 6, 8))
+    assert [n for n in (4, 5) if takes(n, 2, 64, wide_subgroups=True)] == [4]
+    assert [n for n in (4, 5) if takes(n, 2, 256, wide_subgroups=True)] == [4, 5]

@@ -137,6 +137,23 @@ def nested(
 
 
 @T.prim_func(s_tir=True)
+def sampled(
+    a: T.Buffer((8,), "float32"), at: T.Buffer((96,), "float32"), b: T.Buffer((96,), "float32")
+):
+    """As images are read at places that are computed."""
+    for g in T.thread_binding(2, "blockIdx.x"):
+        for i in T.thread_binding(48, "threadIdx.x"):
+            with T.sblock("b"):
+                x = T.axis.spatial(96, g * 48 + i)
+                b[x] = T.if_then_else(
+                    T.floor(at[x] / T.float32(2)) < T.float32(8)
+                    and T.float32(0) <= T.floor(at[x] / T.float32(2)),
+                    a[T.Cast("int32", T.floor(at[x] / T.float32(2)))],
+                    T.float32(0),
+                )
+
+
+@T.prim_func(s_tir=True)
 def divided(a: T.Buffer((64,), "int32"), by: T.Buffer((64,), "int32"), b: T.Buffer((96,), "int32")):
     for g in T.thread_binding(2, "blockIdx.x"):
         for i in T.thread_binding(48, "threadIdx.x"):
@@ -254,6 +271,12 @@ def test_a_choice_within_a_choice_guards_by_both() -> None:
     assert inner and inner[1].startswith(f"{guards[0]} && ")
 
 
+def test_what_is_rounded_guards_the_place() -> None:
+    written = text(sampled)
+    assert len(INDEX.findall(written)) == 2  # of the place, and of what lies there
+    assert not re.search(r"\? \w+\[| else", written)
+
+
 def test_of_two_loads_each_is_guarded() -> None:
     written = text(either)
     (_, one, _), (_, other, _) = re.findall(r"const int (at\w*) = (!?\w+) \? (.+) : 0;", written)
@@ -297,7 +320,8 @@ def test_a_third_load_stays_in_its_branch() -> None:
 
 @pytest.mark.usefixtures("device_info")
 @pytest.mark.parametrize(
-    "function", [padded, nested, divided, either, of_four, of_three, roots, neighbours, few]
+    "function",
+    [padded, nested, sampled, divided, either, of_four, of_three, roots, neighbours, few],
 )
 def test_values(function: Any) -> None:
     random = np.random.default_rng(5)

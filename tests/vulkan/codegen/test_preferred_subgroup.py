@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvm import relax, tirx
 from tvm.script import tirx as T
 from tvm.target import Target
 
 from support import lowering
+from support.schedule_runs import fused
 from tvm_vision.devices import known_devices
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules import TargetLimits
@@ -123,3 +125,28 @@ def test_packed_products_ask_for_lanes_that_fill_a_register(
     (kernel,) = lowering.kernels(scheduled, target)
     assert kernel.flags >> SUBGROUP_SHIFT == lanes
     assert ("[[dont_unroll]]" in kernel.source) == (KEEP_LOOPS in str(scheduled)) == bool(lanes)
+
+
+@pytest.mark.parametrize(("terms", "wide"), [(197, True), (768, False)])
+def test_rows_that_are_kept_need_room(terms: int, wide: bool) -> None:
+    """Of a softmax, as a thread goes through its terms again."""
+    target = Target(known_devices()["tgl"].target_config())
+    build = fused(relax.op.nn.softmax, [(197, terms)], "float16")
+    (function,) = (f for f in build.functions.values() if isinstance(f, tirx.PrimFunc))
+    scheduled, found = schedule_function(function, TargetLimits.of(target))
+    assert found == "reduction"
+    assert (str(SUBGROUP) in str(scheduled)) is wide
+
+
+def test_outputs_with_much_in_common_need_room() -> None:
+    target = Target(known_devices()["tgl"].target_config())
+
+    def enlarged(a: Any) -> Any:
+        return relax.op.image.resize2d(a, relax.ShapeExpr([80, 96]), layout="NCHW", method="linear")
+
+    for build, wide in ((enlarged, False), (relax.op.nn.relu, True)):
+        made = fused(build, [(1, 16, 20, 24)], "float16").functions.values()
+        (function,) = (f for f in made if isinstance(f, tirx.PrimFunc))
+        scheduled, found = schedule_function(function, TargetLimits.of(target))
+        assert found == "elementwise"
+        assert (str(SUBGROUP) in str(scheduled)) is wide

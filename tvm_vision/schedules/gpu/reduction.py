@@ -27,6 +27,7 @@ from ..common import (
     number_at,
     power_of_two_up_to,
     product,
+    up,
 )
 
 LEAST_TERMS = 32  # shorter sums are left to one thread each
@@ -49,6 +50,7 @@ THREADS_OF_ROWS = 128
 FEWEST_THREADS = 32  # of a row of many
 FEWEST_OF_OTHERS = 16  # of any row, by models, where nothing was timed
 SHORT_PART = 3  # terms of each thread, at least, where a row of many has more
+MOST_KEPT = 16  # of these, in the registers of wide subgroups
 MOST_AGAIN = 16  # terms that each thread of few rows may go through again
 THREADS_FOR_A_ROW = 8  # that a device runs at once, beside the rows that need no more than one each
 
@@ -129,6 +131,11 @@ def shape_of(schedule: Schedule) -> RowSums:
         NotThisKind: it has none, or they run over different rows.
     """
     return _sums_of(schedule, inline_all(schedule))
+
+
+def keeps_few(sums: RowSums, shape: RowShape) -> bool:
+    """Whether a thread keeps few values: the driver keeps what it goes through again."""
+    return not sums.again or up(sums.terms, shape.parts) <= MOST_KEPT
 
 
 def worth_joining(rows: int, terms: int, stretch: int, limits: TargetLimits) -> bool:

@@ -11,6 +11,7 @@ all threads. Of several channels a few are in shared memory at a time.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +33,13 @@ from ..common import (
 )
 from .window import MOST_UNROLLED
 
+HALF = 2  # bytes of float16
 MOST_VALUES = 64  # of a row that a thread holds
-MOST_RESULTS = 4  # of a pixel, of sums over channels
+MOST_RESULTS = 8  # of a pixel, of sums over channels
+MOST_PACKED_RESULTS = 5  # where products of fp16 add up two at once, which these here do not
+# Threads of more than so many results run in narrow subgroups where drivers choose these: so many
+# times the places that occupy a device otherwise keep it busy.
+FEW_RESULTS, NARROW = 4, 5
 MOST_SUMS = 32  # of a thread
 MOST_CHANNELS = 8  # in shared memory
 MOST_PRODUCTS = 512  # that are written out
@@ -192,10 +198,10 @@ def _slope(index: Any, variable: Any, analyzer: Any) -> Any:
 def candidates(window: WindowRows, limits: TargetLimits) -> list[WindowRowShape]:
     """Every way to spread the outputs that the limits allow, the likeliest first; none of sums over
     channels for devices that products were timed on, which keep what they have, nor at so few
-    places that each needs several threads."""
+    places that each needs several threads, nor of more results than are few there."""
     summed = window.channels * window.results > 1
     places = window.planes * window.rows * window.width
-    if summed and (limits.device.measured or places < limits.device.enough.rows):
+    if summed and (limits.device.measured or places < _least_places(window, limits)):
         return []
     width = window.window[1]
     part = next((n for n in _divisors(width)[::-1] if n <= MOST_VALUES // 2), 1)
@@ -224,6 +230,16 @@ def candidates(window: WindowRows, limits: TargetLimits) -> list[WindowRowShape]
                 if limits.wave // 2 <= threads <= limits.threads and tile <= limits.shared_bytes:
                     found.append(shape)
     return sorted(found, key=lambda shape: (_cost(window, shape, limits), shape.along))
+
+
+def _least_places(window: WindowRows, limits: TargetLimits) -> float:
+    """Of a sum over channels that is not left to products."""
+    device = limits.device
+    if window.results <= FEW_RESULTS:
+        return device.enough.rows
+    if device.packed_fp16 and window.bytes == HALF and window.results > MOST_PACKED_RESULTS:
+        return math.inf
+    return device.enough.rows * (NARROW if device.wide_subgroups else 1)
 
 
 def _pixels(window: WindowRows, shape: WindowRowShape) -> int:

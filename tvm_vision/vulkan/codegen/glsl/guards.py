@@ -36,15 +36,17 @@ _CONSTANTS = (prim.FloatImm, prim.IntImm)
 # kernels that copy from sixteen take twice as long.
 MOST_LOADS = 5
 _DIVISIONS = (prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod)
+# Calls that are an instruction or two, as places between pixels are rounded by.
+_CHEAP = {f"{name}{of}" for name in ("floor", "ceil", "trunc", "round", "fabs") for of in ("", "f")}
 
 
 def is_harmless(memory: KernelMemory, call: Any) -> bool:
     """Whether both values of a choice can be computed whatever its condition.
 
     They then load from arguments that are known to have an element 0, call nothing but further
-    choices and divide by constants. One of them may be a constant. Of two that load, as where
-    tensors are concatenated, each is one load, or a choice of such, few in all: more would be made
-    for nothing.
+    choices and what rounds, and divide by constants. One of them may be a constant. Of two that
+    load, as where tensors are concatenated, each is one load, or a choice of such, few in all: more
+    would be made for nothing.
     """
     loads = [_loads(memory, value) for value in call.args[1:]]
     if None in loads or loads == [0, 0]:
@@ -73,12 +75,19 @@ def _loads(memory: KernelMemory, value: Any) -> int | None:
         value,
         [
             (ir.TensorLoad, loads.append),
-            (ir.Call, lambda c: others.append(c) if operator_name(c) != _CHOICE else None),
-            (_DIVISIONS, lambda d: others.append(d) if type(d.b) is not prim.IntImm else None),
+            (ir.Call, lambda call: None if _is_cheap(call) else others.append(call)),
+            (_DIVISIONS, lambda d: others.append(d) if type(d.b) not in _CONSTANTS else None),
         ],
     )
     known = all(memory.holds(load.source, type_of(load)) for load in loads)
     return len(loads) if loads and not others and known else None
+
+
+def _is_cheap(call: Any) -> bool:
+    name = operator_name(call)
+    if name == "tirx.call_pure_extern":
+        return str(call.args[0].value) in _CHEAP
+    return name == _CHOICE or name.removeprefix("tirx.") in _CHEAP
 
 
 def selected(printer: Printer, condition: str, call: Any) -> Value:
