@@ -27,7 +27,7 @@ from ..tvm_compat.no_ops import lowering_context
 from ..vulkan.codegen.dump import shaders_into
 from .graph.short_names import short_names
 from .graph.static_graph import StaticGraph, describe
-from .kernels.beside import Waiting, started_ahead
+from .kernels.beside import started_ahead
 from .kernels.library import KernelLibrary
 from .pipeline import Compilation, run
 from .precision.convert_fp16 import to_fp16
@@ -113,7 +113,9 @@ def compile_model(
     _warn_of_rounding(network)
     measured = None if samples is None else measure_fp16(network, samples)
     network.fp16_parts = None if measured is None else measured.fp16
-    with _process_ahead(network) as network.waiting:
+    # By a number: what holds operators holds their weights.
+    operators = _operators_of(network) if network.by_several else 0
+    with started_ahead(operators) as network.waiting:
         with _one_line("operators of the network"):
             run(network, last=PREPARED, dump=dump)
         with _one_line("kernels of the network"), shaders_into(dump_shaders):
@@ -257,13 +259,8 @@ def _check_sizes(graph: StaticGraph, target: Target) -> None:
                 )
 
 
-@contextlib.contextmanager
-def _process_ahead(network: Compilation) -> Iterator[Waiting | None]:
-    """A process that waits for the kernels of a network of many operators, in the block."""
-    blocks = network.module["main"].body.blocks
-    operators = sum(len(block.bindings) for block in blocks) if network.by_several else 0
-    with started_ahead(operators) as waiting:
-        yield waiting
+def _operators_of(network: Compilation) -> int:
+    return sum(len(block.bindings) for block in network.module["main"].body.blocks)
 
 
 def _check_target(network: Compilation) -> None:
