@@ -79,10 +79,6 @@ class FreshSchedule:
         return self._schedule
 
 
-def _always(shape: Any, parameters: Any) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Template:
     """One kind of schedule for GPUs.
@@ -94,8 +90,8 @@ class Template:
         candidates: all parameters that fit a shape and a device, likeliest first; may be empty.
         apply: schedules a function of that kind; None as parameters takes the likeliest. Returns
             the schedule where it had to begin another one.
-        few_registers: whether threads keep few values, so that wide subgroups have room for all, of
-            a shape and parameters; None where they do not.
+        few_registers: whether threads keep few values, so that wide subgroups have room for all;
+            a function where a shape and parameters say it.
         takes: whether there are any candidates, where that is quicker to say.
         windows: whether a thread sums up a window of its own, most of whose loads are guarded.
     """
@@ -105,7 +101,7 @@ class Template:
     shape_of: Callable[[Schedule], Any]
     candidates: Callable[[Any, TargetLimits], list[Any]]
     apply: Callable[[Schedule, TargetLimits, Any], Schedule | None]
-    few_registers: Callable[[Any, Any], bool] | None = None
+    few_registers: bool | Callable[[Any, Any], bool] = False
     takes: Callable[[Any, TargetLimits], bool] | None = None
     windows: bool = False
 
@@ -142,8 +138,8 @@ class Template:
         return marked(schedule, limits, few, self.windows)
 
     def _keeps_few(self, function: tirx.PrimFunc, limits: TargetLimits, parameters: Any) -> bool:
-        if self.few_registers is None or self.few_registers is _always:
-            return self.few_registers is not None
+        if isinstance(self.few_registers, bool):
+            return self.few_registers
         shape = self.shape(function)
         if shape is not None and parameters is None:
             parameters = next(iter(self.candidates(shape, limits)), None)
@@ -196,7 +192,7 @@ TEMPLATES: dict[str, Template] = {
             chain.shape_of,
             chain.candidates,
             chain.schedule_chain,
-            few_registers=_always,
+            few_registers=True,
         ),
         Template(
             "direct_conv",
@@ -242,7 +238,7 @@ TEMPLATES: dict[str, Template] = {
             window.shape_of,
             window.candidates,
             window.schedule_window,
-            few_registers=_always,
+            few_registers=True,
             windows=True,
         ),
         Template(

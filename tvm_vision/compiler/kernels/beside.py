@@ -40,15 +40,12 @@ class Waiting(NamedTuple):
     connection: Connection
 
 
-@contextlib.contextmanager
-def started_ahead(operators: int) -> Iterator[Waiting | None]:
+def started_ahead(operators: int) -> contextlib.AbstractContextManager[Waiting | None]:
     """A process that will have imported TVM when the operators of a network are kernels, in the
     block; None where they are few, or there is no processor for it."""
-    with contextlib.ExitStack() as stack:
-        if operators < LEAST_OPERATORS or _processors() < 2:
-            yield None
-        else:
-            yield stack.enter_context(_started())
+    if operators < LEAST_OPERATORS or _processors() < 2:
+        return contextlib.nullcontext()
+    return _started()
 
 
 def processes_for(kernels: int, waiting: Waiting | None = None) -> int:

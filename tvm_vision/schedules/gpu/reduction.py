@@ -216,10 +216,10 @@ def _threads_of_a_row(sums: RowSums, most: int, limits: TargetLimits) -> int:
     """As many as there can be where rows are few or very long; of many rows a line, more where it
     has long parts and all threads together still fit the device at once. By models, where nothing
     was timed, no thread of a short row has less than a few terms."""
+    if most > MOST_THREADS:  # of very long rows
+        return most
     rows, measured = product(sums.rows), limits.device.measured
     fewest = FEWEST_THREADS if measured else FEWEST_OF_OTHERS
-    if most > MOST_THREADS:
-        return most
     if rows <= FEW_ROWS * limits.device.enough.groups:
         long = measured or sums.terms > 2 * MOST_TERMS_IN_A_ROW
         return most if long else max(fewest, min(sums.terms // SHORT_PART, most))
