@@ -150,6 +150,36 @@ def product(x: Any, weights: Any, depth: int, outer: Sequence[int]) -> Any:
     return te.compute(shape, compute, name="multiplied", attrs={PRODUCT: [depth]})
 
 
+def sum_of_taps(
+    x: Any, kernel: Sequence[int], spacing: Sequence[int], strides: Sequence[int],
+    first: Sequence[int], shape: Sequence[int],
+) -> Any:  # fmt: skip
+    """For each result the sum of one channel for each of its taps, of pixels beside each other.
+
+    x: in blocks, channels (o kh kw). Result (y, z), counted from ``first``, is between the pixels
+    (y // sh, z // sw); every stride-th number of the kernel, from (y % sh, z % sw) on, is a tap of
+    it, the last one at that pixel and each one before ``spacing`` pixels further.
+    shape: (o, h, w) of the result, which is plain.
+    """
+    n, _, _, _, block = _sizes(x)
+    counts = [-(-size // stride) for size, stride in zip(kernel, strides, strict=True)]
+    taps = _reduced(*counts)
+
+    def compute(image: Any, o: Any, *places: Any) -> Any:
+        channel, pixel, missing = o, [], []
+        for axis, place in enumerate(places):
+            at, step, size = place + first[axis], strides[axis], kernel[axis]
+            number = (counts[axis] - 1 - taps[axis]) * step + at % step
+            channel = channel * size + number
+            pixel.append(at // step + taps[axis] * spacing[axis])
+            if size % step:
+                missing.append(number < size)
+        value = x(*_blocked(channel, block, image, *pixel))
+        return te.sum(_where(missing, value, 0.0) if missing else value, axis=taps)
+
+    return te.compute((n, *shape), compute, name="taps_added")
+
+
 def interleave(x: Any, strides: Sequence[int], before: Sequence[int], shape: Sequence[int]) -> Any:
     """Pixels that lie apart by where they are between strides, put to their places.
 

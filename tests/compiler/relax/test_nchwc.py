@@ -451,10 +451,12 @@ def one_convolution(case, seed):
     """A convolution of positive values, with a bias and bounds."""
     random = np.random.default_rng(seed)
     weights = random.standard_normal(case["weights"]).astype("float32")
-    bias = random.standard_normal(case["weights"][0]).astype("float32")
+    operator = case.get("operator", "Conv")
+    outputs = case["weights"][1 if operator == "ConvTranspose" else 0]
+    bias = random.standard_normal(outputs).astype("float32")
     nodes = [
         helper.make_node("Relu", ["input"], ["positive"]),
-        helper.make_node("Conv", ["positive", "w", "b"], ["y"], **case["attributes"]),
+        helper.make_node(operator, ["positive", "w", "b"], ["y"], **case["attributes"]),
         helper.make_node("Clip", ["y", "low", "high"], ["output"]),
     ]
     tensors = {"w": weights, "b": bias, "low": np.float32(-3), "high": np.float32(6)}
@@ -489,6 +491,63 @@ def test_convolutions_of_any_shape(case, target):
     (found,), (expected,) = run(compiled, [x]), reference(model, x)
     assert found.shape == expected.shape
     assert np.abs(found - expected).max() <= 1e-4 * max(1.0, float(np.abs(expected).max()))
+
+
+@st.composite
+def few_results(draw):
+    """Convolutions of few results, transposed or not, with windows of two pixels and more."""
+    transposed = draw(st.booleans())
+    kernel = draw(st.tuples(st.integers(2, 9), st.integers(2, 9)))
+    channels, out = draw(st.sampled_from([16, 20, 40])), draw(st.integers(1, 4))
+    size = draw(st.tuples(st.integers(5, 19), st.integers(5, 19)))
+    shape = (draw(st.sampled_from([1, 2])), channels, *size)
+    if transposed:
+        strides = draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
+        return {
+            "operator": "ConvTranspose", "shape": shape, "weights": (channels, out, *kernel),
+            "attributes": {
+                "strides": strides,
+                "pads": [draw(st.integers(0, k - 1)) for k in (*kernel, *kernel)],
+                "output_padding": [draw(st.integers(0, stride - 1)) for stride in strides],
+            },
+        }  # fmt: skip
+    dilation = draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    pads = [draw(st.integers(max(0, r - side), r)) for r, side in zip(reach, size, strict=True)]
+    pads += [draw(st.integers(0, 3)) for _ in reach]
+    return {
+        "operator": "Conv", "shape": shape, "weights": (out, channels, *kernel),
+        "attributes": {"dilations": dilation, "pads": pads},
+    }  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(few_results(), st.sampled_from(TARGETS))
+def test_convolutions_of_few_results(case, target):
+    """Their taps are channels of a product; checked against onnxruntime."""
+    model = one_convolution(case, seed=5)
+    module, signature = import_onnx(model)
+    compiled = compile_model(module, signature, target=target)
+    x = np.random.default_rng(6).standard_normal(case["shape"]).astype("float32")
+    (found,), (expected,) = run(compiled, [x]), reference(model, x)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= 1e-5 * max(1.0, float(np.abs(expected).max()))
+
+
+@pytest.mark.parametrize(
+    ("channels", "out", "kernel", "taken"),
+    [(64, 1, 3, True), (64, 3, 3, True), (64, 2, 5, True), (64, 16, 3, False), (64, 24, 4, False)],
+)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_taps_are_channels_where_that_is_less_work(channels, out, kernel, taken, transposed):
+    def build(builder, x):
+        weights = constant(1, *((channels, out) if transposed else (out, channels)), kernel, kernel)
+        if transposed:
+            return builder.emit(OP.nn.conv2d_transpose(x, weights[0], strides=(2, 2)))
+        return builder.emit(OP.nn.conv2d(x, weights[0], padding=kernel // 2))
+
+    kernels = assert_same(build, (1, channels, 20, 20))
+    assert any("sum_of_taps" in kernel for kernel in kernels) is taken
 
 
 def wide(shape, weights, strides, dilations, pads):

@@ -26,6 +26,7 @@ from ..kernel_calls import INJECTIVE, OPAQUE, OUT_FUSABLE
 from ..operators import BINARY, UNARY, operator_of, resized
 from ..winograd_cost import ConvShape
 from .rewriter import NchwcRewriter
+from .tap_products import TapProducts, weights_of_transposed, weights_of_windows
 from .values import NchwcTensor, Picked
 
 OP = relax.op
@@ -47,10 +48,33 @@ def convolution(blocks: NchwcRewriter, call: Any) -> Any:
     if weights is None or shape is None or result is None or not usual:
         return None
     window = _window(attrs, weights.shape[2:])
+    if int(attrs.groups) == 1 and window.strides == (1, 1):
+        few = _few_results(
+            blocks, call, TapProducts.of_windows(window, result[2:]), weights_of_windows(weights)
+        )
+        if few is not None:
+            return few
     transformed = _winograd(blocks, call, weights, window, result)
     if transformed is not None:
         return transformed
     return _windows(blocks, call.args[0], weights, window, result, int(attrs.groups))
+
+
+def _few_results(blocks: NchwcRewriter, call: Any, how: TapProducts, weights: np.ndarray) -> Any:
+    """A product for all taps and their sum, in the model's order, where that is less work; None
+    where it is not. weights: of the product."""
+    n, outputs, *_ = blocks.shape(call)  # type: ignore[misc]
+    if weights.dtype != np.float32 or not how.pays(weights.shape[1], outputs, blocks.block):
+        return None
+    top, left = how.before
+    window = SlidingWindow((1, 1), (1, 1), top, left, (1, 1))
+    result = (n, len(weights), *how.pixels)
+    products = _dense(blocks, call.args[0], weights, window, result, 1)
+    if products is None:
+        return None
+    return blocks.compute(
+        lambda x: how.added(x, outputs), [products.var], "sum_of_taps", OUT_FUSABLE
+    )  # fmt: skip
 
 
 def _winograd(
@@ -110,6 +134,12 @@ def transposed_convolution(blocks: NchwcRewriter, call: Any) -> Any:
         -(-(low + size) // stride)
         for low, size, stride in zip(before, result[2:], strides, strict=True)
     ]
+    few = _few_results(
+        blocks, call, TapProducts.of_transposed(weights.shape[2:], strides, before, result[2:]),
+        weights_of_transposed(weights),
+    )  # fmt: skip
+    if few is not None:
+        return few
     apart = _by_remainder(weights, strides, taps, blocks.block)
     window = SlidingWindow.of_list([*taps, 1, 1, taps[0] - 1, taps[1] - 1, 1, 1])
     packed = blocked.pack_weights(apart, blocks.block, blocks.block)

@@ -1,0 +1,104 @@
+"""Convolutions of few results: a product for all taps, then a sum of what it gives.
+
+A block of channels that holds one result leaves most lanes of each vector empty, for each tap of
+the window anew. So the taps become channels: one convolution of single pixels multiplies each pixel
+with the weights of all taps, and each result adds up what its taps gave at their pixels. Nine taps
+of one result are then one block instead of nine.
+
+Transposed convolutions with strides are such sums, too: of the taps that fall on a result's place.
+After Anderson et al., "Low-memory GEMM-based convolution algorithms for deep neural networks",
+2017 (the kn2 family).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tvm_vision.topi import nchwc as blocked
+
+# In products of vectors, measured (benchmarks/cpu.md): a number of a block that is written and read
+# again, a term of a sum, and by how much the whole has to be less than the convolution.
+NUMBERS, TERM = 4, 1.5
+MARGIN = 0.6
+
+
+@dataclass(frozen=True)
+class TapProducts:
+    """A convolution of few results as a product and a sum, by axes (height, width).
+
+    Attributes:
+        kernel: numbers of the weights.
+        spacing: pixels between two taps of a result.
+        strides: results between the places of two pixels; 1 but for transposed convolutions.
+        first: places before the first result.
+        before: zeros around the image, before its first pixel.
+        size: of the result.
+    """
+
+    kernel: tuple[int, ...]
+    spacing: tuple[int, ...]
+    strides: tuple[int, ...]
+    first: tuple[int, ...]
+    before: tuple[int, ...]
+    size: tuple[int, ...]
+
+    @classmethod
+    def of_windows(cls, window: blocked.SlidingWindow, size: Sequence[int]) -> TapProducts:
+        """Of a convolution whose window moves by single pixels; size: of the result."""
+        before = (window.top, window.left)
+        return cls(window.kernel, window.dilation, (1, 1), (0, 0), before, tuple(size))
+
+    @classmethod
+    def of_transposed(
+        cls, kernel: Sequence[int], strides: Sequence[int], cut: Sequence[int], size: Sequence[int]
+    ) -> TapProducts:
+        """Of a transposed convolution; cut: results that are left out before the first."""
+        before = tuple(-(-k // stride) - 1 for k, stride in zip(kernel, strides, strict=True))
+        return cls(tuple(kernel), (1, 1), tuple(strides), tuple(cut), before, tuple(size))
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """Of one result, at most."""
+        return tuple(-(-k // s) for k, s in zip(self.kernel, self.strides, strict=True))
+
+    @property
+    def pixels(self) -> tuple[int, ...]:
+        """The size of the product's image, with the zeros around it."""
+        axes = zip(self.first, self.size, self.strides, self.taps, self.spacing, strict=True)
+        return tuple(
+            (first + size - 1) // stride + (taps - 1) * spacing + 1
+            for first, size, stride, taps, spacing in axes
+        )
+
+    def pays(self, inputs: int, outputs: int, block: int) -> bool:
+        """Whether fewer vectors are multiplied, with blocks of ``block`` channels."""
+        results, taps = math.prod(self.size), math.prod(self.taps)
+        whole = results * taps * blocked.blocks_of(outputs, block) * inputs
+        channels = math.prod(self.kernel) * outputs
+        parts = math.prod(self.pixels) * blocked.blocks_of(channels, block)
+        apart = parts * (inputs + NUMBERS) + results * outputs * taps * TERM
+        return apart <= MARGIN * whole
+
+    def added(self, products: Any, outputs: int) -> Any:
+        """The sum of taps of ``products``, a TE tensor in blocks of channels (outputs kh kw), as TE
+        computes it: (n, outputs, height, width)."""
+        shape = (outputs, *self.size)
+        return blocked.sum_of_taps(
+            products, self.kernel, self.spacing, self.strides, self.first, shape
+        )
+
+
+def weights_of_windows(weights: np.ndarray) -> np.ndarray:
+    """Weights (o, i, kh, kw) of a convolution as those of single pixels, (o kh kw, i, 1, 1): the
+    last tap, which is at a result's own pixel, first."""
+    return weights_of_transposed(np.flip(weights, (2, 3)).swapaxes(0, 1))
+
+
+def weights_of_transposed(weights: np.ndarray) -> np.ndarray:
+    """Weights (i, o, kh, kw) of a transposed convolution as those of single pixels."""
+    return weights.transpose(1, 2, 3, 0).reshape(-1, weights.shape[0], 1, 1)
