@@ -14,7 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm import te, tirx
 
 import tvm_vision
+from tvm_vision.compiler.build import prepare
+from tvm_vision.compiler.target import parse_target
 from tvm_vision.compiler.tir.fp16_range import holds_lost, lost
+from tvm_vision.frontend.onnx.load import import_onnx
 
 LEAST = -3.4028234663852886e38
 Element = Callable[[Any, Any], Any]
@@ -60,6 +63,11 @@ def number(value: float) -> Any:
         (lambda x, y: tirx.exp(x + number(LEAST)), False),
         (lambda x, y: x + (number(1.0) - y) * number(LEAST), True),  # what hides, over scores
         (lambda x, y: x * (number(0.5) + y * (number(0.1) + y * number(1e-10))), False),
+        # The last number, asked for where only an infinity's neighbour would be it.
+        (lambda x, y: tirx.if_then_else(x == number(LEAST), number(LEAST), x), False),
+        (lambda x, y: tirx.Select(number(LEAST) == x, number(LEAST), y), False),
+        (lambda x, y: tirx.Select(x == number(1.0), number(LEAST), y), True),
+        (lambda x, y: tirx.Select(tirx.max(x, number(1e9)) == number(1e9), number(1e9), y), True),
         (lambda x, y: x + y, False),
         (lambda x, y: tirx.max(x, number(0.5)) * number(3.0), False),
     ],
@@ -168,3 +176,31 @@ def test_black_images_and_rows_that_are_hidden_whole_stay_numbers(
         executor.set_input(name, array)
     executor.run()
     np.testing.assert_allclose(executor.outputs()["y"], expected, atol=5e-3)
+
+
+def extremes(operator: str, path: Path) -> Path:
+    """x [1,6,8] through a product, its extreme along the last axis taken from it, and a product."""
+    weights = np.eye(8, dtype="float32")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node(operator, ["a"], ["extreme"], axes=[-1], keepdims=1),
+        helper.make_node("Sub", ["a", "extreme"], ["apart"]),
+        helper.make_node("MatMul", ["apart", "w"], ["b"]),
+        helper.make_node("Relu", ["b"], ["c"]),
+        helper.make_node("MatMul", ["c", "w"], ["d"]),
+        helper.make_node("Add", ["d", "hidden"], ["y"]),
+    ]
+    return network(nodes, {"w": weights}, path)
+
+
+@pytest.mark.parametrize("operator", ["ReduceMax", "ReduceMin"])
+def test_what_extremes_are_taken_of_is_fp16_and_so_is_all_that_follows(
+    operator: str, tmp_path: Path
+) -> None:
+    """The importer asks for the last numbers of float32 around them, for infinities' sake."""
+    model = extremes(operator, tmp_path / "model.onnx")
+    module, _ = import_onnx(onnx.load(model))
+    graph = prepare(module, target=parse_target("llvm"), precision="fp16")
+    ends = {*graph.inputs, *graph.outputs}
+    between = [graph.tensors[t].dtype for k in graph.kernels for t in k.outputs if t not in ends]
+    assert between and set(between) == {"float16"}

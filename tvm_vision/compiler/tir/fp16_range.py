@@ -37,7 +37,8 @@ def holds_lost(
     are, as bounds, by a choice, or as factors or summands of what is written.
 
     What cannot be told apart from a bound that is never reached is none: the least number of all in
-    a maximum, as where a sum of maxima begins, and the largest in a minimum.
+    a maximum, as where a sum of maxima begins, and the largest in a minimum. Nor is what is chosen
+    where a tensor that holds no such number equals one.
 
     Args:
         numbers: of parameters that hold one number, by their places.
@@ -70,10 +71,28 @@ def holds_lost(
             sides = value.a, value.b
             return any(is_lost(side, small, 0) or in_value(side, False) for side in sides)
         if branches := choice_parts(value):
-            return any(in_value(branch, small, unreached) for branch in branches[1:])
+            asked, chosen, other = branches
+            reached = not is_beyond(asked)
+            return in_value(other, small, unreached) or (
+                reached and in_value(chosen, small, unreached)
+            )
         if isinstance(value, ir.TensorLoad) and value.source in written:
             return in_buffer(value.source, small, unreached)
         return is_lost(value, small, unreached)
+
+    def is_beyond(asked: Any) -> bool:
+        """Whether a condition asks for a large number that fp16 loses, of what holds none: as the
+        first number of a maximum, which is an infinity's neighbour, is asked for."""
+        if isinstance(asked, prim.Cast):
+            return is_beyond(asked.value)
+        if isinstance(asked, prim.LT) and isinstance(asked.a, tirx.IntImm):
+            return int(asked.a.value) == 0 and is_beyond(asked.b)  # how Relax asks a truth
+        if isinstance(asked, ir.TensorLoad) and asked.source in written:
+            return all(is_beyond(value) for value, _ in written[asked.source])
+        if not isinstance(asked, prim.EQ):
+            return False
+        sides = (asked.a, asked.b), (asked.b, asked.a)
+        return any(is_lost(n, False, 0) and not in_value(value, False) for n, value in sides)
 
     def is_lost(value: Any, small: bool, unreached: int) -> bool:
         if isinstance(value, prim.FloatImm):
