@@ -18,6 +18,7 @@ Nodes = Sequence[onnx.NodeProto] | None
 NOT_IN_HALF = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh")
 # Those that TVM writes with a constant in float32.
 IN_SINGLE = ("Elu", "Selu")
+ORDERS = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual")
 # Places, where an image lies from -1 to 1, all of whose four neighbours are outside of an image of
 # any size.
 FAR_OUTSIDE = 9.0
@@ -99,11 +100,26 @@ def in_float(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def equal(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """Bools are the same where not one alone is true; processors compare no numbers of one bit."""
-    if graph.dtype(node.input[0]) != np.bool_:
+    """Bools are the same where not one alone is true; processors compare no numbers of one bit.
+    What is compared with itself is asked for NaN, which JAX's exporter does: TVM takes whatever is
+    the same for equal."""
+    dtype, steps = graph.dtype(node.input[0]), NodeBuilder(graph, node)
+    if dtype == np.bool_:
+        return steps.finish(steps("Not", steps("Xor", *node.input)))
+    if np.issubdtype(dtype, np.floating) and node.input[0] == node.input[1]:
+        return steps.finish(steps("Not", steps("IsNaN", node.input[0])))
+    return None
+
+
+def not_ordered(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
+    """What is not less is more or the same to TVM; NaN is neither, and so Not of that is true."""
+    if not any(
+        made.op_type in ORDERS and np.issubdtype(graph.dtype(made.input[0]), np.floating)
+        for made in graph.beside(node, ahead=False)
+    ):
         return None
     steps = NodeBuilder(graph, node)
-    return steps.finish(steps("Not", steps("Xor", *node.input)))
+    return steps.finish(steps("Xor", node.input[0], np.array(True)))
 
 
 def prelu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
@@ -183,6 +199,7 @@ TYPE_REWRITES: dict[str, Rewrite] = {
     "GridSample": sampled,
     **dict.fromkeys(IN_SINGLE, in_single),
     "Equal": equal,
+    "Not": not_ordered,
     "PRelu": prelu,
     "ReduceMean": mean,
     "Sign": sign,
