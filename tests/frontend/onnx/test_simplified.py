@@ -13,6 +13,7 @@ from support.onnx_models import make_model
 from support.random_networks import random_network
 from tvm_vision.errors import UnsupportedModelError
 from tvm_vision.evaluate import Reference
+from tvm_vision.frontend.onnx import simplify
 from tvm_vision.frontend.onnx.graph import is_quantized
 from tvm_vision.frontend.onnx.load import checked_onnx
 from tvm_vision.frontend.onnx.rewrites import expand_functions
@@ -71,3 +72,27 @@ def test_padding_before_windows(pool: str, own: int, counted: int, value: float)
     assert simple is not None
     for wanted, found in zip(results(model, image), results(simple, image), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("written, known", [("Gelu", True), ("MadeUp", False)])
+def test_onnxruntimes_own_operators_that_onnxsim_writes(
+    monkeypatch: pytest.MonkeyPatch, written: str, known: bool
+) -> None:
+    """From its version 0.8 on it fuses attention to one of them. What there are no words for leaves
+    the model as it was."""
+    model = make_model([make_node("Relu", ["x"], ["y"])], [("x", [2, 3])], [("y", [2, 3])])
+    fused = make_model(
+        [make_node(written, ["x"], ["y"], name="n", domain="com.microsoft")],
+        [("x", [2, 3])],
+        [("y", [2, 3])],
+        domain="com.microsoft",
+    )
+    monkeypatch.setattr(simplify, "_run", lambda *given, **options: fused)
+    simple = simplified(*checked_onnx(model, {}))
+    if not known:
+        assert simple is None
+        return
+    assert simple is not None and not any(node.domain for node in simple.graph.node)
+    image = np.random.default_rng(0).standard_normal((2, 3), "float32")
+    for wanted, found in zip(results(fused, image), results(simple, image), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)

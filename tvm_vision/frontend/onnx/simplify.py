@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
+from ..refusals import RefusedNodes
 from .computed_weights import with_weights_computed
+from .contributed import standard_operators
 from .fold import folded, with_sizes_folded
 from .graph import (
     GraphEditor,
@@ -18,6 +21,7 @@ from .graph import (
     fixed_values,
     graph_inputs,
     inferred,
+    nodes_in,
     with_input_shapes,
 )
 from .known_sizes import shape_of
@@ -78,9 +82,20 @@ def _simplified_once(
     if changed := _changed_values(result):
         LOGGER.debug("not simplified: onnxsim gives '%s' another shape", changed[0])
         return None
+    # Newer versions of it write operators that onnxruntime alone has, as Attention.
+    with contextlib.suppress(RefusedNodes):
+        result = standard_operators(result, shapes)
+    if others := _domains(result) - _domains(proto):
+        LOGGER.debug("not simplified: onnxsim writes operators of %s", sorted(others))
+        return None
     # What passes an input on it may leave out and call the input as the result was.
     same = _ends(result) == _ends(proto)
     return result if same else None
+
+
+def _domains(model: onnx.ModelProto) -> set[str]:
+    """Where the operators of a model are from."""
+    return {node.domain for node in nodes_in(model.graph)}
 
 
 def _ends(model: onnx.ModelProto) -> list[list[str]]:
