@@ -318,8 +318,10 @@ class GraphEditor:
 
     def dtype(self, name: str) -> np.dtype:
         """Element type of a value. Raises Unsupported where it is not known."""
-        value = self.constant(name)
-        if value is not None:
+        if name in self._constants:
+            value = self._constants[name]
+            if isinstance(value, onnx.TensorProto):
+                return helper.tensor_dtype_to_np_dtype(value.data_type)
             return value.dtype
         tensor = self._types.get(name)
         if tensor is None or not tensor.elem_type:

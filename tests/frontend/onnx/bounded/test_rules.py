@@ -7,6 +7,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from support.bounded_models import assert_rules_right, model_of
+from support.onnx_models import make_model
+from tvm_vision.frontend.onnx.bounded.rewrite import undecided
+from tvm_vision.frontend.onnx.tools import without_large_values
 
 ROWS, COLUMNS = 12, 4
 WEIGHTS = {
@@ -401,3 +404,19 @@ def test_an_older_operator_set_has_axes_as_attributes():
     ]
     outputs = {"b": (F, (1, 1, 4)), "y": (F, ("n", 4)), "z": (F, ("m", 4))}
     assert_rules_right(taken(nodes, outputs, opset=11), feeds())
+
+
+def test_large_weights_need_no_values_to_say_what_is_undecided():
+    """Beside an operator whose result nobody knows the size of."""
+    weight = np.zeros((64, 64), np.float32)
+    nodes = [
+        node("MatMul", ["x", "w"], ["m"], name="product"),
+        node("MadeUp", ["m"], ["u"], name="unknown", domain="com.example"),
+        node("Relu", ["u"], ["y"], name="relu"),
+    ]
+    model = make_model(
+        nodes, [("x", [2, 64])], [("y", None)], [("w", weight)], domain="com.example"
+    )
+    del model.graph.value_info[:]
+    refused = undecided(without_large_values(model))
+    assert [refusal.node for refusal in refused] == ["unknown"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from typing import Any
@@ -280,12 +281,14 @@ class BoundedGraph:
         """A model of one node, with what is known of its inputs."""
         graph = onnx.GraphProto(name="node", node=[node])
         for name in dict.fromkeys(filter(None, node.input)):
-            known = self.constant(name)
-            if known is not None and known.size <= _SMALL:
+            shape = self.shape(name)
+            # Of larger weights a light model has no values.
+            known = self.constant(name) if math.prod(shape) <= _SMALL else None
+            if known is not None:
                 graph.initializer.append(onnx.numpy_helper.from_array(known, name))
                 continue
             kind = helper.np_dtype_to_tensor_dtype(self.dtype(name))
-            graph.input.append(helper.make_tensor_value_info(name, kind, self.shape(name)))
+            graph.input.append(helper.make_tensor_value_info(name, kind, shape))
         graph.output.extend(helper.make_empty_tensor_value_info(n) for n in node.output if n)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
 
