@@ -20,7 +20,7 @@ from tvm_vision.compiler.graph.fuse_data_movement import (
     is_prologue,
     is_selection,
 )
-from tvm_vision.compiler.graph.selection_cost import pick_cycles
+from tvm_vision.compiler.graph.selection_cost import MOST_TIMED, pick_cycles
 from tvm_vision.compiler.pipeline import Compilation, run
 from tvm_vision.devices import known_devices
 from tvm_vision.errors import InputError
@@ -375,3 +375,13 @@ def test_what_is_picked_from_one_tensor_costs_nothing_more() -> None:
 
 def test_on_a_device_that_was_timed_selections_are_inside() -> None:
     assert fused_on(window, source=FITTED, pick=1e9, bandwidth=1e13, launch=1e-9)
+
+
+def many(b: Any, one: str, two: str) -> tuple[str]:
+    """A correlation's channels, each from a shift, as in optical flow."""
+    parts = [b.node("Mul", [one, b.constant(np.float32(i + 1))]) for i in range(MOST_TIMED + 1)]
+    return (b.conv(b.node("Concat", parts, axis=1), 16 * len(parts), 8, 1),)
+
+
+def test_a_selection_of_more_tensors_than_was_timed_is_a_kernel_of_its_own() -> None:
+    assert not fused_on(many, source=FITTED)

@@ -4,8 +4,9 @@ its own.
 Inside, it saves a launch, and a tensor that is written and read; but a value is found anew each
 time that a tile fetches it, and of several tensors each is read and one is taken; a prologue reads
 its smaller tensors beside the large one. As in relax/winograd_cost.py, a kernel takes as long as
-the slower of its arithmetic and its bytes. On devices that kernels were timed on selections are
-always inside, as they were then, and prologues where no matrices wait for what they compute.
+the slower of its arithmetic and its bytes. On devices that kernels were timed on selections of a
+few tensors are always inside, as they were then, and prologues where no matrices wait for what they
+compute.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from ...schedules.cost.tile_costs import PipelineCosts
 from ...schedules.cost.winograd_conv import Layer, WinogradTile
 from ...schedules.templates import shape_of
 
+# Tensors of a selection up to which it is inside on a device that was timed. With 83, the shifts of
+# an optical flow's correlation, a convolution took 145 us on an H200, the frame in float32 123.
+MOST_TIMED = 32
+
 
 def pays(
     selection: tirx.PrimFunc,
@@ -37,15 +42,17 @@ def pays(
 
     Args:
         computes: whether it is a prologue. Where the device's rates are not known, or kernels were
-            timed on it, it is as good inside products without matrices, and a selection inside any.
+            timed on it, it is as good inside products without matrices, and a selection of few
+            tensors inside any.
     """
+    *read, made = map(_bytes, selection.params)
     device, rates = limits.device, limits.device.rates
     choice = likeliest(product, limits)
     assert choice is not None
     unknown = choice.template == "winograd_conv" and device.winograd is None
     if rates is None or device.measured or unknown:
-        return not computes or choice.template in _WITHOUT_MATRICES
-    *read, made = map(_bytes, selection.params)
+        few = len(read) <= MOST_TIMED
+        return few and (not computes or choice.template in _WITHOUT_MATRICES)
     others = sum(_bytes(p) for i, p in enumerate(product.params) if i != at)
     shape = shape_of(choice.template, product)
     arithmetic = _CYCLES[choice.template](choice.parameters, shape, device) / rates.clock

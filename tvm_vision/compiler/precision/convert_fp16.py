@@ -28,6 +28,7 @@ from ..tir.fp16_range import FP16_MAX, LEAST_NORMAL, holds_lost, lost
 from ..tir.fp16_reciprocals import holds_reciprocals
 from ..tir.fp16_roots import whole_numbers_of
 from ..tir.fp16_sums import holds_wide_sums
+from .rounded_inputs import with_rounded_inputs
 
 LESS = 4  # times as small is small beside another tensor
 
@@ -38,11 +39,15 @@ def to_fp16(
     """The same network with fp16 in memory wherever that is possible.
 
     Products that a GPU adds up in fp16 round the network's inputs as they fetch them, where these
-    could have been fp16 but for their type: the other factor alone would not do.
+    could have been fp16 but for their type: the other factor alone would not do. For products on
+    matrices a copy is made (rounded_inputs.py).
 
     fp32: tensors with memory of their own that keep float32. limits: of a GPU; None for others.
     """
     narrow = _narrow_roots(graph).difference(fp32)
+    if limits is not None:
+        graph, copies = with_rounded_inputs(graph, narrow, limits)
+        narrow = narrow.union(copies)
     fp16 = narrow.difference(map(graph.root, (*graph.inputs, *graph.outputs)))
     given = narrow.intersection(map(graph.root, graph.inputs)).difference(graph.outputs)
     variants: dict[tuple[str, tuple[int, ...], tuple[int, ...]], str] = {}
