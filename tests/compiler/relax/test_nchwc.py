@@ -471,6 +471,17 @@ def one_convolution(case, seed):
     return onnx.shape_inference.infer_shapes(model, strict_mode=True)
 
 
+def check(case, target, tolerance):
+    """One convolution against onnxruntime; tolerance: of the largest value, or of 1."""
+    model = one_convolution(case, seed=3)
+    module, signature = import_onnx(model)
+    compiled = compile_model(module, signature, target=target)
+    x = np.random.default_rng(4).standard_normal(case["shape"]).astype("float32")
+    (found,), (expected,) = run(compiled, [x]), reference(model, x)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= tolerance * max(1.0, float(np.abs(expected).max()))
+
+
 def is_padding_alone():
     """The first column of the result has its window outside the image."""
     return {
@@ -484,13 +495,7 @@ def is_padding_alone():
 @example(is_padding_alone(), "llvm")
 @given(convolutions(), st.sampled_from(TARGETS))
 def test_convolutions_of_any_shape(case, target):
-    model = one_convolution(case, seed=3)
-    module, signature = import_onnx(model)
-    compiled = compile_model(module, signature, target=target)
-    x = np.random.default_rng(4).standard_normal(case["shape"]).astype("float32")
-    (found,), (expected,) = run(compiled, [x]), reference(model, x)
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() <= 1e-4 * max(1.0, float(np.abs(expected).max()))
+    check(case, target, 1e-4)
 
 
 @st.composite
@@ -525,13 +530,7 @@ def few_results(draw):
 @given(few_results(), st.sampled_from(TARGETS))
 def test_convolutions_of_few_results(case, target):
     """Their taps are channels of a product; checked against onnxruntime."""
-    model = one_convolution(case, seed=5)
-    module, signature = import_onnx(model)
-    compiled = compile_model(module, signature, target=target)
-    x = np.random.default_rng(6).standard_normal(case["shape"]).astype("float32")
-    (found,), (expected,) = run(compiled, [x]), reference(model, x)
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() <= 1e-5 * max(1.0, float(np.abs(expected).max()))
+    check(case, target, 1e-5)
 
 
 @pytest.mark.parametrize(
