@@ -61,6 +61,8 @@ def _gains(
 ) -> bool:
     """Whether a kernel with fp16 in its parameters ``half`` is a product that matrices compute
     sooner with fp16 in ``more`` of them, too."""
+    if not limits.matrices:
+        return False
     device = limits.device
     before, after = narrowed(function, half), narrowed(function, {*half, *more})
     plain, rounded = likeliest(before, limits), likeliest(after, limits)

@@ -72,10 +72,8 @@ def holds_lost(
             return any(is_lost(side, small, 0) or in_value(side, False) for side in sides)
         if branches := choice_parts(value):
             asked, chosen, other = branches
-            reached = not is_beyond(asked)
-            return in_value(other, small, unreached) or (
-                reached and in_value(chosen, small, unreached)
-            )
+            reached = (other,) if is_beyond(asked) else (chosen, other)
+            return any(in_value(branch, small, unreached) for branch in reached)
         if isinstance(value, ir.TensorLoad) and value.source in written:
             return in_buffer(value.source, small, unreached)
         return is_lost(value, small, unreached)

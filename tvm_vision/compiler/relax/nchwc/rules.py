@@ -26,7 +26,7 @@ from ..kernel_calls import INJECTIVE, OPAQUE, OUT_FUSABLE
 from ..operators import BINARY, UNARY, operator_of, resized
 from ..winograd_cost import ConvShape
 from .rewriter import NchwcRewriter
-from .tap_products import TapProducts, weights_of_transposed, weights_of_windows
+from .tap_products import TapProducts, as_transposed, of_single_pixels
 from .values import NchwcTensor, Picked
 
 OP = relax.op
@@ -50,7 +50,7 @@ def convolution(blocks: NchwcRewriter, call: Any) -> Any:
     window = _window(attrs, weights.shape[2:])
     if int(attrs.groups) == 1 and window.strides == (1, 1):
         few = _few_results(
-            blocks, call, TapProducts.of_windows(window, result[2:]), weights_of_windows(weights)
+            blocks, call, TapProducts.of_windows(window, result[2:]), as_transposed(weights)
         )
         if few is not None:
             return few
@@ -62,14 +62,15 @@ def convolution(blocks: NchwcRewriter, call: Any) -> Any:
 
 def _few_results(blocks: NchwcRewriter, call: Any, how: TapProducts, weights: np.ndarray) -> Any:
     """A product for all taps and their sum, in the model's order, where that is less work; None
-    where it is not. weights: of the product."""
-    n, outputs, *_ = blocks.shape(call)  # type: ignore[misc]
-    if weights.dtype != np.float32 or not how.pays(weights.shape[1], outputs, blocks.block):
+    where it is not. weights: (i, o, kh, kw), of a transposed convolution."""
+    inputs, outputs, *_ = weights.shape
+    if weights.dtype != np.float32 or not how.pays(inputs, outputs, blocks.block):
         return None
     top, left = how.before
     window = SlidingWindow((1, 1), (1, 1), top, left, (1, 1))
-    result = (n, len(weights), *how.pixels)
-    products = _dense(blocks, call.args[0], weights, window, result, 1)
+    of_product = of_single_pixels(weights)
+    result = (blocks.shape(call)[0], len(of_product), *how.pixels)  # type: ignore[index]
+    products = _dense(blocks, call.args[0], of_product, window, result, 1)
     if products is None:
         return None
     return blocks.compute(
@@ -136,7 +137,7 @@ def transposed_convolution(blocks: NchwcRewriter, call: Any) -> Any:
     ]
     few = _few_results(
         blocks, call, TapProducts.of_transposed(weights.shape[2:], strides, before, result[2:]),
-        weights_of_transposed(weights),
+        weights,
     )  # fmt: skip
     if few is not None:
         return few

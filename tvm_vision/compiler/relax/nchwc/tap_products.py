@@ -93,12 +93,12 @@ class TapProducts:
         )
 
 
-def weights_of_windows(weights: np.ndarray) -> np.ndarray:
-    """Weights (o, i, kh, kw) of a convolution as those of single pixels, (o kh kw, i, 1, 1): the
-    last tap, which is at a result's own pixel, first."""
-    return weights_of_transposed(np.flip(weights, (2, 3)).swapaxes(0, 1))
+def as_transposed(weights: np.ndarray) -> np.ndarray:
+    """Weights (o, i, kh, kw) of a convolution as those (i, o, kh, kw) of the transposed one that it
+    is, without a copy: the last tap, which is at a result's own pixel, first."""
+    return np.flip(weights, (2, 3)).swapaxes(0, 1)
 
 
-def weights_of_transposed(weights: np.ndarray) -> np.ndarray:
-    """Weights (i, o, kh, kw) of a transposed convolution as those of single pixels."""
+def of_single_pixels(weights: np.ndarray) -> np.ndarray:
+    """Weights (i, o, kh, kw) of a transposed convolution as those of its product."""
     return weights.transpose(1, 2, 3, 0).reshape(-1, weights.shape[0], 1, 1)
