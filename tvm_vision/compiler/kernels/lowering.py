@@ -12,6 +12,7 @@ from ...vulkan.codegen.vector_forms import vector_forms
 from ..tir.argument_checks import merge_argument_checks
 from ..tir.joined_conditions import joined_conditions
 from ..tir.lane_conditions import lane_conditions
+from ..tir.narrow_casts import narrow_casts
 
 
 def lower(module: tvm.IRModule) -> tvm.IRModule:
@@ -34,6 +35,7 @@ def lower(module: tvm.IRModule) -> tvm.IRModule:
             s_tir.transform.LowerOpaqueBlock(),
             with_true_maps(tirx.transform.FlattenBuffer()),
             tirx.transform.BF16ComputeLegalize(),
+            narrow_casts,
             tirx.transform.NarrowDataType(32),
             s_tir.transform.LoopPartition(),
             lane_conditions,

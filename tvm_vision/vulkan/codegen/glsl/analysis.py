@@ -498,6 +498,11 @@ class Analysis:
 
     def narrowable(self, expression: Any) -> bool:
         """Whether an int64 expression can be computed in 32 bits with the same result."""
+        if type(expression) is prim.Ramp:
+            last = expression.base + expression.stride * (type_of(expression).lanes - 1)
+            return all(map(self.narrowable, (expression.base, expression.stride, last)))
+        if type(expression) is prim.Broadcast:
+            return self.narrowable(expression.value)
         if type_of(expression) != INT64:
             return False
         if isinstance(expression, ir.TensorLoad):
@@ -519,6 +524,9 @@ class Analysis:
             return self.narrowable(expression.a) and self.narrowable(expression.b)
         if isinstance(expression, prim.RShift) and isinstance(expression.b, prim.IntImm):
             return self.narrowable(expression.a) and 0 <= int(expression.b.value) < 32
+        if isinstance(expression, _QUOTIENTS) and isinstance(expression.b, prim.IntImm):
+            # Quotients are no larger than what is divided, remainders than what it is divided by.
+            return self.narrowable(expression.a) and 0 < int(expression.b.value) < 1 << 31
         if isinstance(expression, (ir.Var, prim.IntImm)):
             return self.fits_int32(expression)
         if isinstance(expression, _EXACT_IN_32_BITS):
@@ -531,6 +539,7 @@ class Analysis:
 
 
 _NONE = BufferUse()
+_QUOTIENTS = (prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod)
 _EXACT_IN_32_BITS = (
     prim.Add,
     prim.Sub,

@@ -312,7 +312,8 @@ class ExpressionPrinter(NarrowingPrinter):
         of = type_of(node)
         inner = node.value
         source = type_of(inner)
-        if source == INT64 and of != INT64 and self.analysis.narrowable(inner):
+        shrinks = source.scalar == INT64 and of.scalar != INT64
+        if shrinks and self.analysis.narrowable(inner):
             inner = self.to_32_bits(inner)
         if type(inner) is prim.Cast and (type_of(inner.value), source.scalar, of.scalar) == (
             of, types.FLOAT16, types.FLOAT32

@@ -62,13 +62,17 @@ class NarrowingPrinter(Printer):
                     offset = str(int(stride) * lane)
                 texts.append(base if offset == "0" else infix("+", base, offset))
         else:
+            if type_of(expression).bits == 64:
+                expression = self.to_32_bits(expression)
             value = self.atomic(self.visit(expression))
             texts = [Code(f"int({value.lane(i)})") for i in range(value.type.lanes)]
         return [infix("-", text, str(first)) if first else text for text in texts]
 
     def to_32_bits(self, expression: Any) -> Any:
-        """An int32 expression equal to an int64 one modulo 2^32 (exactly, where it fits)."""
-        node = type(expression)
+        """An int32 expression equal to an int64 one modulo 2^32 (exactly, where it fits), of as
+        many lanes."""
+        node, lanes = type(expression), type_of(expression).lanes
+        wanted = f"int32x{lanes}" if lanes > 1 else "int32"
         if type(expression) is prim.IntImm:
             value = int(expression.value) & 0xFFFFFFFF
             return tirx.const(value - (1 << 32) if value >> 31 else value, "int32")
@@ -76,10 +80,17 @@ class NarrowingPrinter(Printer):
             return node(self.to_32_bits(expression.a), self.to_32_bits(expression.b))
         if type(expression) is prim.Cast:
             of = type_of(expression.value)
-            if of == INT32:
+            if of.scalar == INT32:
                 return expression.value
-            if of.bits < 32:
-                return prim.Cast("int32", expression.value)
+            # A real number that is no int32 is no place of a buffer either.
+            if of.bits < 32 or of.kind == "float":
+                return prim.Cast(wanted, expression.value)
+        if type(expression) is prim.Ramp:
+            return prim.Ramp(*map(self.to_32_bits, (expression.base, expression.stride)), lanes)
+        if type(expression) is prim.Broadcast:
+            return prim.Broadcast(self.to_32_bits(expression.value), lanes)
+        if lanes > 1:
+            return prim.Cast(wanted, expression)
         if type_of(expression) == INT64 and self.analysis.narrowable(expression):
             return self._narrowed(expression)
         if isinstance(expression, ir.Var) and handle(expression) in self.narrow_names:
