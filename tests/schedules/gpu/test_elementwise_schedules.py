@@ -8,15 +8,23 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import tvm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tvm import relax, tirx
+from tvm.s_tir import Schedule
 
-from support.schedule_runs import check, fused, noise, target
+from support.schedule_runs import check, fused, noise, run, target
 from tvm_vision.schedules import choices
 from tvm_vision.schedules.common import TargetLimits
 from tvm_vision.schedules.cost.device_model import DISCRETE, INTEGRATED
-from tvm_vision.schedules.gpu.elementwise import ElementwiseShape, Outputs, default
+from tvm_vision.schedules.gpu.elementwise import (
+    BESIDE,
+    ElementwiseShape,
+    Outputs,
+    default,
+    schedule_elementwise,
+)
 
 pytestmark = pytest.mark.usefixtures("device_info")
 
@@ -90,7 +98,6 @@ def _enlarged(a: Any) -> Any:
         (_enlarged, (1, 38, 20, 24), 19, 1),
         (_enlarged, (1, 1, 20, 24), 1, 0),
         (OP.nn.relu, (1, 64, 80, 96), 1, 0),
-        (lambda a: OP.permute_dims(a, [0, 2, 3, 1]), (1, 64, 80, 96), 1, 0),
     ],
 )
 def test_channels_share_what_they_have_in_common(
@@ -109,3 +116,60 @@ def test_places_are_shared_along_the_axis_that_they_do_not_depend_on() -> None:
     assert (chosen.along, chosen.across, chosen.axis) == (1, 16, 0)
     alone = default(Outputs((64, 48, 80), {frozenset((0, 1, 2)): 72}), limits)
     assert (alone.along, alone.across) == (4, 1)  # nothing is shared
+
+
+def _scaled(order: list[int]) -> Callable[[Any], Any]:
+    """A tensor's axes in another order, and something done with it."""
+    return lambda a: OP.nn.relu(OP.permute_dims(a, order))
+
+
+@pytest.mark.parametrize(
+    ("order", "shape", "across", "axis"),
+    [
+        ([0, 3, 1, 2], (1, 80, 96, 64), 16, 1),
+        ([0, 2, 3, 1], (1, 64, 80, 96), 16, 2),
+        ([0, 3, 1, 2], (1, 80, 96, 65), 13, 1),
+        ([0, 3, 1, 2], (1, 80, 96, 17), 17, 1),
+        ([0, 2, 1], (4, 321, 200), 20, 1),
+        ([0, 3, 1, 2], (1, 80, 96, 67), 1, 0),  # nothing divides it
+        ([0, 3, 1, 2], (1, 20, 24, 64), 1, 0),  # few threads would be left
+        ([0, 2, 3, 1], (1, 3, 320, 320), 1, 0),  # three planes are read side by side
+        ([0, 2, 1, 3], (4, 80, 96, 64), 1, 0),  # the last axis stays the last
+    ],
+)
+@pytest.mark.parametrize("device", [INTEGRATED, DISCRETE], ids=["integrated", "discrete"])
+def test_neighbours_that_are_read_are_of_one_thread_where_a_tensor_is_turned(
+    order: list[int], shape: tuple[int, ...], across: int, axis: int, device: Any
+) -> None:
+    if device is DISCRETE and across > 1:
+        shape = (16, *shape[1:])
+    chosen = _chosen(_scaled(order), shape, device)
+    assert (chosen.across, chosen.axis if across > 1 else 0) == (across, axis)
+    assert (chosen.beside > 1) == (across > 1)
+
+
+@pytest.mark.parametrize("threads", [64, 256])
+@pytest.mark.parametrize(
+    ("order", "shape", "across", "axis"),
+    [
+        ([0, 3, 1, 2], (2, 5, 7, 24), 8, 1),
+        ([0, 2, 3, 1], (3, 16, 3, 20), 5, 2),
+        ([0, 2, 1], (2, 33, 12), 4, 1),
+        ([3, 2, 1, 0], (17, 2, 3, 9), 9, 0),
+    ],
+)
+def test_turned_tensors_are_whole(
+    order: list[int], shape: tuple[int, ...], across: int, axis: int, threads: int
+) -> None:
+    """Of no size that threads divide."""
+    x = noise([shape])[0]
+    mod = fused(_scaled(order), [shape])
+    functions = dict(mod.functions_items())
+    for name, function in functions.items():
+        if isinstance(function, tirx.PrimFunc):
+            schedule = Schedule(function)
+            spread = ElementwiseShape(threads, 1, across, axis, BESIDE)
+            schedule_elementwise(schedule, TargetLimits.of(target()), spread)
+            functions[name] = schedule.mod["main"]
+    result = run(tvm.IRModule(functions, attrs=mod.attrs), [x])
+    np.testing.assert_allclose(result, np.maximum(x.transpose(order), 0), rtol=1e-6)

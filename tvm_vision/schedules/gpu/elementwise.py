@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -19,6 +19,7 @@ from ..common import (
     product,
 )
 from .common_work import Work, of_tile, work_of
+from .turns import turned_axis
 from .winograd import is_transform
 
 VECTOR = 4
@@ -28,15 +29,25 @@ LEAST_WORK = 32
 LEAST_GAIN = 1.2
 # Results of one thread along another axis than the last; operations that are written out for them.
 MOST_ACROSS, MOST_WORK = 20, 1024
+# Where a tensor is turned: threads whose results are written side by side before those of others
+# that read the same neighbours, and fewest results of each thread.
+BESIDE, LEAST_TURNED = 32, 4
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What is computed: its extents, and operations of one result by the axes that they depend on;
-    None where it is not known what these are."""
+    """What is computed.
+
+    Attributes:
+        extents: of the results.
+        work: operations of one result by the axes that they depend on; None where it is not known
+            what these are.
+        turned: the axis along which what is read lies together, where that is not the last.
+    """
 
     extents: tuple[int, ...]
     work: Work | None = None
+    turned: int | None = None
 
 
 @dataclass(frozen=True)
@@ -49,12 +60,15 @@ class ElementwiseShape:
         across: outputs of one thread along another axis, written out one after the other: what
             they have in common is computed once.
         axis: which one that is.
+        beside: threads along the last axes that come before the next ones along that axis, so that
+            a workgroup reads what lies together, whichever axis it lies along; 1 for all of them.
     """
 
     threads: int = 256
     along: int = 1
     across: int = 1
     axis: int = 0
+    beside: int = 1
 
 
 def shape_of(schedule: Schedule) -> Outputs:
@@ -63,8 +77,7 @@ def shape_of(schedule: Schedule) -> Outputs:
     Raises:
         NotThisKind: the kernel has a sum.
     """
-    block = _outputs(schedule)[-1]
-    return Outputs(tuple(extents_of(schedule, block)), _work(schedule, block))
+    return _computed(schedule, _outputs(schedule)[-1])
 
 
 def default(outputs: Outputs, limits: TargetLimits) -> ElementwiseShape:
@@ -78,6 +91,9 @@ def default(outputs: Outputs, limits: TargetLimits) -> ElementwiseShape:
         across = next(_across(outputs, limits), None)
         if across is not None:
             return ElementwiseShape(threads, 1, *across)
+    turned = _turned(outputs, limits)
+    if turned is not None:
+        return replace(turned, threads=threads)
     many = product(extents) >= limits.device.enough.outputs
     vectors = many and extents and extents[-1] % VECTOR == 0
     return ElementwiseShape(threads, VECTOR if vectors else 1)
@@ -107,6 +123,18 @@ def _across(outputs: Outputs, limits: TargetLimits) -> Iterator[tuple[int, int]]
     yield from ((across, axis) for _, across, axis in sorted(found))
 
 
+def _turned(outputs: Outputs, limits: TargetLimits) -> ElementwiseShape | None:
+    """Several neighbours of what is read for a thread, and of what is written for its neighbours;
+    None where nothing is turned, or nothing divides its axis."""
+    extents, axis = outputs.extents, outputs.turned
+    if axis is None:
+        return None
+    fits = [n for n in range(LEAST_TURNED, MOST_ACROSS + 1) if extents[axis] % n == 0]
+    if not fits or product(extents) < limits.device.enough.outputs // VECTOR * fits[-1]:
+        return None
+    return ElementwiseShape(ElementwiseShape.threads, 1, fits[-1], axis, BESIDE)
+
+
 def keeps_few(outputs: Outputs, shape: ElementwiseShape) -> bool:
     """Whether a thread keeps few values: places and weights of several outputs are many."""
     return shape.across == 1
@@ -117,8 +145,11 @@ def candidates(outputs: Outputs, limits: TargetLimits) -> list[ElementwiseShape]
     extents = outputs.extents
     found = [default(outputs, limits)]
     across = list(_across(outputs, limits))
+    turned = _turned(outputs, limits)
     for threads in (64, 128, 256):
         shapes = [ElementwiseShape(threads, 1, *each) for each in across]
+        if turned is not None:
+            shapes.append(replace(turned, threads=threads))
         for along in (1, 2, 4):
             if along == 1 or (extents and extents[-1] % along == 0):
                 shapes.append(ElementwiseShape(threads, along))
@@ -146,16 +177,17 @@ def schedule_elementwise(
 def _known(schedule: Schedule, block: Any) -> Outputs:
     """What a block computes; without extents where one is no constant."""
     try:
-        return Outputs(tuple(extents_of(schedule, block)), _work(schedule, block))
+        return _computed(schedule, block)
     except NotThisKind:
         return Outputs(())
 
 
-def _work(schedule: Schedule, block: Any) -> Work | None:
-    body = schedule.get(block)
+def _computed(schedule: Schedule, block: Any) -> Outputs:
+    extents, body = tuple(extents_of(schedule, block)), schedule.get(block)
     if not isinstance(body.body, tirx.BufferStore):
-        return None
-    return work_of(body.body.value, [axis.var for axis in body.iter_vars])
+        return Outputs(extents)
+    value, axes = body.body.value, [axis.var for axis in body.iter_vars]
+    return Outputs(extents, work_of(value, axes), turned_axis(value, axes, extents))
 
 
 def _outputs(schedule: Schedule) -> list[Any]:
@@ -177,10 +209,22 @@ def bind_outputs(schedule: Schedule, block: Any, shape: ElementwiseShape) -> Any
         schedule.vectorize(vector)
     if own is not None:
         schedule.reorder(*loops, own)
+        if shape.beside > 1:
+            loops = _beside(schedule, loops, shape.axis, shape.beside)
     group, thread = schedule.split(schedule.fuse(*loops), [None, shape.threads])
     schedule.bind(group, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
     return thread
+
+
+def _beside(schedule: Schedule, loops: list[Any], axis: int, beside: int) -> list[Any]:
+    """Cuts the loops so that so many threads along all other axes come before the next ones along
+    this."""
+    others = [loop for at, loop in enumerate(loops) if at != axis]
+    schedule.reorder(*others, loops[axis])
+    outer, inner = schedule.split(schedule.fuse(*others), [None, beside])
+    schedule.reorder(outer, loops[axis], inner)
+    return [outer, loops[axis], inner]
 
 
 def _own_across(schedule: Schedule, loops: list[Any], shape: ElementwiseShape) -> Any:
