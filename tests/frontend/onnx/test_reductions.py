@@ -139,3 +139,19 @@ def test_the_largest_of_16_bits(dtype, target):
     assert values.dtype == dtype
     np.testing.assert_array_equal(places, wanted)
     np.testing.assert_array_equal(values, np.take_along_axis(x, wanted, 1))
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["", "named again"])
+def test_a_squeeze_of_a_list_of_no_axes(named):
+    """All axes of size 1 go, as onnxruntime reads it; ONNX's inference lets all stay."""
+    axes = [helper.make_node("Identity", ["none"], ["axes"])] if named else []
+    squeeze = helper.make_node("Squeeze", ["x", "axes" if named else "none"], ["s"])
+    model = model_of(
+        [*axes, squeeze, helper.make_node("Neg", ["s"], ["y"])], np.float32, (2, 1, 3, 1)
+    )
+    del model.graph.output[:-1]
+    x = np.arange(6, dtype=np.float32).reshape(2, 1, 3, 1)
+    (found,) = executor(import_onnx(model), "llvm")(x)
+    (wanted,) = session_of(model).run(None, {"x": x})
+    assert found.shape == (2, 3)
+    np.testing.assert_array_equal(found, wanted)

@@ -104,6 +104,28 @@ def inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from entry.graphs
 
 
+def nodes_and_constants(
+    graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto] | None = None
+) -> Iterator[tuple[onnx.GraphProto, onnx.NodeProto, Mapping[str, onnx.TensorProto]]]:
+    """The nodes of a graph and of its branches and bodies: of each the graph that it is in, itself,
+    and by name the constants written before it, those by another name too.
+
+    outer: of a branch or body, the constants around it.
+    """
+    known = {**(outer or {}), **{tensor.name: tensor for tensor in graph.initializer}}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            value = constant_value(node)
+            if value is not None:
+                known[node.output[0]] = numpy_helper.from_array(value)
+        # As Paddle's exporter names what it might have cast.
+        elif node.op_type == "Identity" and node.input[0] in known:
+            known[node.output[0]] = known[node.input[0]]
+        yield graph, node, known
+        for inner in inner_graphs(node):
+            yield from nodes_and_constants(inner, known)
+
+
 def is_plain(domain: str) -> bool:
     """Whether a domain is ONNX's own, by its shorter name or its longer one."""
     return domain in ("", "ai.onnx")

@@ -56,6 +56,7 @@ from .graph import (
 from .known_operators import check_domains, check_names
 from .order import put_in_order
 from .parts import ENGINE, behind, has_work, opened, with_possible_cuts
+from .reduced_axes import leave_out_no_axes
 from .rewrites import expand_functions, rewrite
 from .simplify import simplified
 from .slices import put_ends_plainly
@@ -229,7 +230,8 @@ def _put_plainly(proto: onnx.ModelProto) -> None:
     by its other name, lists of nothing as attributes, which stand for attributes left out, flags
     that are neither 0 nor 1, which mean 0, and weights that are listed as inputs, as they had to be
     in old versions of the format; an output that is listed twice, as JAX's exporter lists a state
-    that is the result, too; the end of what goes backwards to it; and the opset of what other
+    that is the result, too; the end of what goes backwards to it; a Squeeze of a list of
+    no axes; and the opset of what other
     domains' operators become."""
     put_domains_plainly(proto.opset_import)
     put_domains_plainly(nodes_in(proto.graph))
@@ -240,6 +242,7 @@ def _put_plainly(proto: onnx.ModelProto) -> None:
             if entry.name in FLAGS:
                 entry.i = int(entry.i == 1)
     put_ends_plainly(proto.graph)
+    leave_out_no_axes(proto.graph)
     domains = {entry.domain for entry in proto.opset_import}
     if "" not in domains and proto.graph.node:
         if all(node.domain in domains for node in nodes_in(proto.graph)):

@@ -1,12 +1,20 @@
-"""Axes of reductions: those that a node names twice, which onnxruntime takes once and TVM refuses;
-and none, where TVM passes on what onnxruntime computes with."""
+"""Axes of reductions and Squeeze: those that a node names twice, which onnxruntime takes once and
+TVM refuses; and none, where TVM passes on what onnxruntime computes with."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx
 
-from .graph import GraphEditor, NodeBuilder, Unsupported, attribute, given, with_attributes
+from .graph import (
+    GraphEditor,
+    NodeBuilder,
+    Unsupported,
+    attribute,
+    given,
+    nodes_and_constants,
+    with_attributes,
+)
 
 # What reductions come to over no axis, where that is not the number itself.
 _OF_ONE = {"ReduceL1": "Abs", "ReduceL2": "Abs", "ReduceLogSum": "Log", "ReduceSumSquare": "Mul"}
@@ -15,6 +23,16 @@ _OPERATORS = frozenset(
     {f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod")}
     | {"ReduceSum", "ReduceSumSquare", "Squeeze"}
 )
+
+
+def leave_out_no_axes(graph: onnx.GraphProto) -> None:
+    """Leave out, in place, the axes of a Squeeze that are a list of none: all of size 1 go then, as
+    without a list, and to ONNX's own tools none does."""
+    for _, node, known in nodes_and_constants(graph):
+        if node.op_type == "Squeeze" and given(node, 1):
+            axes = known.get(node.input[1])
+            if axes is not None and list(axes.dims) == [0]:
+                del node.input[1:]
 
 
 def name_axes_once(node: onnx.NodeProto, graph: GraphEditor) -> None:

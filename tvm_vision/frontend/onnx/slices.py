@@ -3,40 +3,27 @@ in the same way."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from .graph import GraphEditor, Unsupported, constant_value, given, inner_graphs
+from .graph import GraphEditor, Unsupported, given, nodes_and_constants
 
-Constants = Mapping[str, onnx.TensorProto]
 STARTS, ENDS, AXES, STEPS = range(1, 5)
 # Ends that stand for the end of an axis, of either type: backwards it is the beginning.
 TO_THE_END = [np.iinfo(kind).max for kind in ("int32", "int64")]
 
 
-def put_ends_plainly(graph: onnx.GraphProto, outer: Constants | None = None) -> None:
+def put_ends_plainly(graph: onnx.GraphProto) -> None:
     """What goes backwards to "the end", in place, to what is before all: to the other tools the end
-    is a place like any other, behind which nothing is left to go to.
-
-    outer: of a branch or body, the constants around it.
-    """
-    known = {**(outer or {}), **{tensor.name: tensor for tensor in graph.initializer}}
-    for node in graph.node:
-        if node.op_type == "Constant":
-            value = constant_value(node)
-            if value is not None:
-                known[node.output[0]] = numpy_helper.from_array(value)
-        elif node.op_type == "Slice" and given(node, STEPS):
+    is a place like any other, behind which nothing is left to go to."""
+    for inner, node, known in nodes_and_constants(graph):
+        if node.op_type == "Slice" and given(node, STEPS):
             places = _ends(*(known.get(node.input[place]) for place in (ENDS, STEPS)))
             if places is not None:
                 name = f"{node.output[0]}/ends"
-                graph.initializer.append(numpy_helper.from_array(places, name))
+                inner.initializer.append(numpy_helper.from_array(places, name))
                 node.input[ENDS] = name
-        for inner in inner_graphs(node):
-            put_ends_plainly(inner, known)
 
 
 def _ends(ends: onnx.TensorProto | None, steps: onnx.TensorProto | None) -> np.ndarray | None:

@@ -403,6 +403,29 @@ def test_a_condition_that_is_known_counts_nothing(axis):
     np.testing.assert_array_equal(run_on_cpu(module, feeds["x"])[0], wanted["y"])
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("condition", [(2,), (9,), (2, 2), (3, 4), (7, 3)])
+@pytest.mark.parametrize("known", [False, True])
+def test_conditions_of_any_shape(axis, condition, known):
+    """Their elements in their order, as Paddle's exporter writes a masked_select."""
+    rng = np.random.default_rng(3)
+    options = {} if axis is None else {"axis": axis}
+    made = {None: ("n",), 0: ("n", 4), 1: (3, "n")}[axis]
+    feeds = [{"x": rng.standard_normal((3, 4)).astype(np.float32)} for _ in range(3)]
+    masks = [rng.random(condition) > 0.5 for _ in feeds]
+    nodes = [node("Compress", ["x", "m"], ["y"], **options)]
+    if known:
+        model = model_of(nodes, [("x", "f4", (3, 4))], [("y", "f4", made)], {"m": masks[0]})
+        (wanted,) = by_onnxruntime(model, feeds[:1])
+        (found,) = run_on_cpu(import_onnx(model)[0], feeds[0]["x"])
+        np.testing.assert_array_equal(found, wanted["y"])
+        return
+    inputs = [("x", "f4", (3, 4)), ("m", "?", condition)]
+    model = model_of(nodes, inputs, [("y", "f4", made)], {})
+    pairs = zip(feeds, masks, strict=True)
+    assert_rules_right(model, [{**feed, "m": mask} for feed, mask in pairs])
+
+
 def test_sizes_that_an_exporter_met_are_no_sizes():
     """Declared of a value within and of an output: what follows from them is not folded.
 

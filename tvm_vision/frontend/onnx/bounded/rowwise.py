@@ -96,7 +96,7 @@ def squeeze(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     value = graph.inputs(node)[0]
     shape, axes = graph.shape(value), graph.axes(value)
     wanted = axes_of(node, graph)
-    if wanted is None:
+    if not wanted:
         wanted = [a for a, size in enumerate(shape) if size == 1 and a not in axes]
     gone = {axis % len(shape) for axis in wanted}
     for axis in gone & set(axes):

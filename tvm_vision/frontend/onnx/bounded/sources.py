@@ -53,12 +53,26 @@ def compress(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
         value = graph.reshape(value, [math.prod(shape)])
         axis = 0
     axis %= max(len(shape), 1)
-    known = graph.constant(condition)
+    size, known = graph.shape(value)[axis], graph.constant(condition)
     if known is not None and axis not in graph.axes(value):
-        return [graph("Gather", value, np.flatnonzero(known), axis=axis, rows=graph.axes(value))]
+        rows = np.flatnonzero(known.reshape(-1)[:size])
+        return [graph("Gather", value, rows, axis=axis, rows=graph.axes(value))]
+    condition = _for_rows(condition, size, graph)
     wanted = graph.masked(condition, 0, False)
     places, count = compacted(graph, wanted, [graph.extents(condition)[0]])
     return [graph.taken(value, axis, places, count)]
+
+
+def _for_rows(condition: str, size: int, graph: BoundedGraph) -> str:
+    """A condition of any shape as onnxruntime reads it: its elements in their order, of which those
+    beyond the rows stand for nothing."""
+    shape = graph.shape(condition)
+    if len(shape) == 1 and shape[0] <= size:
+        return condition
+    if set(graph.axes(condition)) - {0}:
+        raise Unsupported("a condition on rows whose number depends on the data", REMEDY)
+    elements = graph.reshape(graph.masked(condition, 0, False), [math.prod(shape)])
+    return graph.part(elements, 0, 0, min(size, math.prod(shape)))
 
 
 def suppression(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
