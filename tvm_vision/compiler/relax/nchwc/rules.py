@@ -26,6 +26,7 @@ from ..kernel_calls import INJECTIVE, OPAQUE, OUT_FUSABLE
 from ..operators import BINARY, UNARY, operator_of, resized
 from ..winograd_cost import ConvShape
 from .rewriter import NchwcRewriter
+from .sampling import grid_sample
 from .tap_products import TapProducts, as_transposed, of_single_pixels
 from .values import NchwcTensor, Picked
 
@@ -559,6 +560,7 @@ RULES: dict[str, Rule] = {
     "relax.nn.avg_pool2d": average_pool,
     "relax.nn.adaptive_avg_pool2d": adaptive_pool,
     **{f"relax.{name}": reduction for name in ("mean", "max", "min", "sum")},
+    "relax.image.grid_sample": grid_sample,
     "relax.image.resize2d": resize,
     "relax.concat": concatenation,
     **dict.fromkeys(("relax.strided_slice", "relax.nn.pad"), of_images),
