@@ -63,6 +63,11 @@ def after_convolution(follow, *, channels=20):
     return build
 
 
+def padded(builder, y, mode):
+    around = builder.emit(OP.nn.pad(y, [0, 0, 0, 0, 2, 1, 0, 3], mode, 0.5))
+    return conv(builder, around, 20, 20, 3, seed=5)
+
+
 FOLLOWERS = {
     "bias and relu": lambda b, y: b.emit(
         OP.nn.relu(b.emit(OP.add(y, constant(2, 1, 20, 1, 1)[0])))
@@ -104,10 +109,23 @@ FOLLOWERS = {
         OP.image.resize2d(y, (12, 14), method="nearest_neighbor", rounding_method="floor")
     ),
     "linear": lambda b, y: b.emit(OP.image.resize2d(y, (9, 5), method="linear")),
+    "padding of channels": lambda b, y: b.emit(OP.nn.pad(y, [0, 0, 1, 0, 0, 0, 0, 0])),
+    "rows and columns": lambda b, y: conv(
+        b, b.emit(OP.strided_slice(y, [2, 3], [1, 0], [6, 7], [2, 3])), 20, 20, seed=5
+    ),
+    "columns from the end": lambda b, y: b.emit(OP.strided_slice(y, [-1], [1], [5])),
+    "rows in any order": lambda b, y: b.emit(
+        OP.take(y, relax.const(np.array([5, 0, 0, 3])), axis=2)
+    ),
+    "one column": lambda b, y: b.emit(OP.take(y, relax.const(np.array(2)), axis=3)),
     "softmax": lambda b, y: b.emit(OP.nn.softmax(y, axis=1)),
     "transpose": lambda b, y: b.emit(OP.permute_dims(y, [0, 2, 3, 1])),
     "two results": lambda b, y: [b.emit(OP.nn.relu(y)), b.emit(OP.exp(y))],
     "a result that goes on": lambda b, y: [y, conv(b, y, 3, 20, seed=5)],
+    "a number around it": lambda b, y: padded(b, y, "constant"),
+    "reflected": lambda b, y: padded(b, y, "reflect"),
+    "its border repeated": lambda b, y: padded(b, y, "replicate"),
+    "from its other end": lambda b, y: padded(b, y, "circular"),
 }
 
 
@@ -524,6 +542,50 @@ def few_results(draw):
         "operator": "Conv", "shape": shape, "weights": (out, channels, *kernel),
         "attributes": {"dilations": dilation, "pads": pads},
     }  # fmt: skip
+
+
+@st.composite
+def paddings(draw):
+    """(mode, pads of the last two axes, height and width): as far as may be reflected."""
+    mode = draw(st.sampled_from(["reflect", "edge", "wrap", "constant"]))
+    size = [draw(st.integers(2, 9)) for _ in range(2)]
+    pads = [draw(st.integers(0, extent - 1)) for extent in (*size, *size)]
+    return mode, pads, size
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(paddings(), st.sampled_from([4, 20]), st.sampled_from(TARGETS))
+def test_what_is_added_around_an_image_is_in_blocks(case, channels, target):
+    """Between convolutions; as onnxruntime has it."""
+    mode, (top, left, bottom, right), size = case
+    random = np.random.default_rng(5)
+    tensors = {
+        "w": random.standard_normal((channels, 3, 1, 1)).astype("float32"),
+        "v": random.standard_normal((channels, channels, 2, 2)).astype("float32"),
+        "pads": np.array([0, 0, top, left, 0, 0, bottom, right]),
+        "number": np.float32(0.5),
+    }
+    nodes = [
+        helper.make_node("Conv", ["input", "w"], ["a"]),
+        helper.make_node("Pad", ["a", "pads", "number"], ["b"], mode=mode),
+        helper.make_node("Conv", ["b", "v"], ["output"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info("input", TensorProto.FLOAT, (1, 3, *size)),
+        helper.make_tensor_value_info("output", TensorProto.FLOAT, None),
+    ]
+    constants = [
+        numpy_helper.from_array(np.asarray(value), name) for name, value in tensors.items()
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    compiled = compile_model(*import_onnx(model), target=target)
+    x = random.standard_normal((1, 3, *size)).astype("float32")
+    (found,), (expected,) = run(compiled, [x]), reference(model, x)
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+    kernels = [kernel["function"] for kernel in compiled.graph["kernels"]]
+    assert sum("unpack" in kernel for kernel in kernels) <= 1, kernels
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)

@@ -226,7 +226,7 @@ class NchwcRewriter(PyExprMutator):
         The ONNX importer has the bounds of Clip as TensorIR functions; they count as operators.
         """
         if operator_of(expr) == "relax.call_tir":
-            return _CHOICES.get(self._body_of(expr), "")
+            return _CHOICES.get(self._body_of(expr), "relax.call_tir")
         return operator_of(expr) or ("tuple_item" if isinstance(expr, relax.TupleGetItem) else "")
 
     def visit_var_(self, op: Any) -> Any:

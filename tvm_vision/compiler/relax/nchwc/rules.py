@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tvm_vision.topi.winograd import (
 from ..kernel_calls import INJECTIVE, OPAQUE, OUT_FUSABLE
 from ..operators import BINARY, UNARY, operator_of, resized
 from ..winograd_cost import ConvShape
+from .moved_pixels import moved_pixels
 from .rewriter import NchwcRewriter
 from .sampling import grid_sample
 from .tap_products import TapProducts, as_transposed, of_single_pixels
@@ -37,6 +39,12 @@ Rule = Callable[[NchwcRewriter, Any], Any]
 MOST_MERGED = 16
 # Rows of a product up to which it is a convolution of images of one pixel, beyond of one image.
 FEW_ROWS = 4
+# By the names that calls have for them; any other is a number.
+PADS = {
+    "reflect": topi.nn.reflect_pad,
+    "replicate": topi.nn.replicate_pad,
+    "circular": topi.nn.circular_pad,
+}
 # A selection of channels reads so many tensors at most, as code for each of them is generated.
 MOST_SOURCES = 3
 
@@ -294,23 +302,26 @@ def product(blocks: NchwcRewriter, call: Any) -> Any:
     return OP.strided_slice(blocks.emit(called), [len(outer)], [0], [out])
 
 
-def of_images(blocks: NchwcRewriter, call: Any) -> Any:
-    """A selection of whole images, or more images around them."""
+def of_pixels(blocks: NchwcRewriter, call: Any) -> Any:
+    """A selection of images, rows or columns, or more of them around those that there are."""
     value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
-    if value is None or result is None or tuple(result[1:]) != tuple(value.shape[1:]):
+    if value is None or result is None or len(result) != 4 or result[1] != value.shape[1]:
         return None
     if operator_of(call) == "relax.nn.pad":
-        widths = [int(width) for width in call.attrs.pad_width]
-        if any(widths[2:]) or str(call.attrs.pad_mode) != "constant":
+        widths, added = [int(width) for width in call.attrs.pad_width], str(call.attrs.pad_mode)
+        if any(widths[2:4]) or min(widths) < 0:
             return None
-        before, after = [widths[0], 0, 0, 0, 0], [widths[1], 0, 0, 0, 0]
+        before, after = [*widths[::2], 0], [*widths[1::2], 0]
+        pad = PADS.get(added) or partial(topi.nn.pad, pad_value=float(call.attrs.pad_value))
         # By itself: each place of a window reads it, and would make it anew.
         around = blocks.compute(
-            lambda x: topi.nn.pad(x, before, after, float(call.attrs.pad_value)),
-            [value.var], "pad", OPAQUE,
-        )  # fmt: skip
+            lambda x: pad(x, pad_before=before, pad_after=after), [value.var], "pad", OPAQUE
+        )
         return _result(blocks, around, result)
-    if [int(axis) for axis in call.args[1].fields] != [0]:
+    if operator_of(call) == "relax.take":
+        if int(call.attrs.axis) not in (2, 3) or blocks.constant(call.args[1]) is None:
+            return None
+    elif not {int(axis) for axis in call.args[1].fields} <= {0, 2, 3}:
         return None
     return _result(blocks, relax.Call(call.op, [value.var, *call.args[1:]], call.attrs), result)
 
@@ -560,10 +571,11 @@ RULES: dict[str, Rule] = {
     "relax.nn.avg_pool2d": average_pool,
     "relax.nn.adaptive_avg_pool2d": adaptive_pool,
     **{f"relax.{name}": reduction for name in ("mean", "max", "min", "sum")},
+    "relax.call_tir": moved_pixels,
     "relax.image.grid_sample": grid_sample,
     "relax.image.resize2d": resize,
     "relax.concat": concatenation,
-    **dict.fromkeys(("relax.strided_slice", "relax.nn.pad"), of_images),
+    **dict.fromkeys(("relax.strided_slice", "relax.nn.pad", "relax.take"), of_pixels),
     "relax.split": split,
     "tuple_item": tuple_item,
     "relax.reshape": reshape,
