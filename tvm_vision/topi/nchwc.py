@@ -198,6 +198,24 @@ def interleave(x: Any, strides: Sequence[int], before: Sequence[int], shape: Seq
     return te.compute((n, outer, height, width, block), compute, name="interleave")
 
 
+def spread(x: Any, strides: Sequence[int], outputs: int) -> Any:
+    """Pixels that are channels of those before a stride, in the model's order: (n, outputs, h, sh,
+    w, sw). x: in blocks, channels (outputs, sh, ``pitch_of(sw)``)."""
+    n, _, h, w, block = _sizes(x)
+    pitch = pitch_of(strides[1])
+
+    def compute(i: Any, o: Any, y: Any, row: Any, z: Any, column: Any) -> Any:
+        first = (o * strides[0] + row) * pitch
+        return x(i, first // block, y, z, first % block + column)
+
+    return te.compute((n, outputs, h, strides[0], w, strides[1]), compute, name="spread")
+
+
+def pitch_of(columns: int) -> int:
+    """Channels that ``spread`` wants for a row of so many: those of one row are in one block."""
+    return 1 << (columns - 1).bit_length()
+
+
 def depthwise(x: Any, weights: Any, window: SlidingWindow, size: Sequence[int]) -> Any:
     """Each channel with a kernel of its own. weights: (blocks, kh, kw, block); size: (h, w)."""
     n, outer, _, _, block = _sizes(x)

@@ -139,21 +139,20 @@ def transposed_convolution(blocks: NchwcRewriter, call: Any) -> Any:
         return None
     strides = [int(stride) for stride in attrs.strides]
     before = [int(pixels) for pixels in attrs.padding[:2]]
-    taps = [-(-k // stride) for k, stride in zip(weights.shape[2:], strides, strict=True)]
-    places = [
-        -(-(low + size) // stride)
-        for low, size, stride in zip(before, result[2:], strides, strict=True)
-    ]
-    few = _few_results(
-        blocks, call, TapProducts.of_transposed(weights.shape[2:], strides, before, result[2:]),
-        weights,
-    )  # fmt: skip
+    how = TapProducts.of_transposed(weights.shape[2:], strides, before, result[2:])
+    inputs, outputs, *_ = weights.shape
+    if how.is_better_by_remainder(inputs, outputs, blocks.block):
+        apart = _by_remainder(weights, how, outputs)
+        unused = blocked.pitch_of(strides[1]) - strides[1]
+        filled = np.pad(apart, [(0, 0), (0, 0), (0, unused), *[(0, 0)] * 3])
+        sums = _of_remainders(blocks, source, filled, how)
+        return _spread(blocks, sums, how, outputs)
+    few = _few_results(blocks, call, how, weights)
     if few is not None:
         return few
-    apart = _by_remainder(weights, strides, taps, blocks.block)
-    window = SlidingWindow.of_list([*taps, 1, 1, taps[0] - 1, taps[1] - 1, 1, 1])
-    packed = blocked.pack_weights(apart, blocks.block, blocks.block)
-    sums = _convolved(blocks, source.var, packed, window, (apart.shape[1], *places))
+    lanes = blocked.blocks_of(outputs, blocks.block) * blocks.block
+    apart = np.moveaxis(_by_remainder(weights, how, lanes), 0, 2)
+    sums = _of_remainders(blocks, source, apart, how)
     moved = blocks.compute(
         lambda x: blocked.interleave(x, strides, before, result[1:]), [sums], "interleave",
         INJECTIVE,
@@ -161,17 +160,41 @@ def transposed_convolution(blocks: NchwcRewriter, call: Any) -> Any:
     return _result(blocks, moved, result)
 
 
-def _by_remainder(weights: np.ndarray, strides: Any, taps: Any, block: int) -> np.ndarray:
-    """Weights (i, o, kh, kw) of a transposed convolution as those of one for each remainder: (sh sw
-    whole blocks of o, i, *taps), the last tap first."""
+def _by_remainder(weights: np.ndarray, how: TapProducts, lanes: int) -> np.ndarray:
+    """Weights (i, o, kh, kw) of a transposed convolution as those of one for each remainder: (lanes
+    for o, sh, sw, i, *taps), the last tap first."""
     inputs, outputs, *kernel = weights.shape
-    lanes = blocked.blocks_of(outputs, block) * block
-    apart = np.zeros((*strides, lanes, inputs, *taps), np.float32)
+    apart = np.zeros((lanes, *how.strides, inputs, *how.taps), np.float32)
     for kh, kw in np.ndindex(*kernel):
-        (jh, rh), (jw, rw) = divmod(kh, strides[0]), divmod(kw, strides[1])
-        row, column = taps[0] - 1 - jh, taps[1] - 1 - jw
-        apart[rh, rw, :outputs, :, row, column] = weights[:, :, kh, kw].T
-    return apart.reshape(-1, inputs, *taps)
+        (jh, rh), (jw, rw) = divmod(kh, how.strides[0]), divmod(kw, how.strides[1])
+        row, column = how.taps[0] - 1 - jh, how.taps[1] - 1 - jw
+        apart[:outputs, rh, rw, :, row, column] = weights[:, :, kh, kw].T
+    return apart
+
+
+def _of_remainders(
+    blocks: NchwcRewriter, source: NchwcTensor, apart: np.ndarray, how: TapProducts
+) -> Any:
+    """The variable of a convolution with weights (*channels, i, *taps) at all places."""
+    window = SlidingWindow.of_list([*how.taps, 1, 1, how.taps[0] - 1, how.taps[1] - 1, 1, 1])
+    weights = apart.reshape(-1, *apart.shape[3:])
+    packed = blocked.pack_weights(weights, blocks.block, blocks.block)
+    return _convolved(blocks, source.var, packed, window, (weights.shape[1], *how.places))
+
+
+def _spread(blocks: NchwcRewriter, sums: Any, how: TapProducts, outputs: int) -> Any:
+    """Channels (outputs, sh, sw) in blocks as an image in the model's order, without what is left
+    out of it."""
+    n = int(sums.ty.shape[0])
+    apart = blocks.compute(
+        lambda x: blocked.spread(x, how.strides, outputs), [sums], "spread", OPAQUE
+    )
+    whole = tuple(p * s for p, s in zip(how.places, how.strides, strict=True))
+    image = OP.reshape(blocks.emit(apart), (n, outputs, *whole))
+    if whole == how.size:
+        return image
+    ends = [first + size for first, size in zip(how.first, how.size, strict=True)]
+    return OP.strided_slice(blocks.emit(image), [2, 3], list(how.first), ends)
 
 
 def _windows(
@@ -303,7 +326,8 @@ def product(blocks: NchwcRewriter, call: Any) -> Any:
 
 
 def of_pixels(blocks: NchwcRewriter, call: Any) -> Any:
-    """A selection of images, rows or columns, or more of them around those that there are."""
+    """A selection of images, rows or columns in any order, or more around those that there are.
+    Slices of rows and columns are vectors in the model's order, as correlations read them."""
     value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
     if value is None or result is None or len(result) != 4 or result[1] != value.shape[1]:
         return None
@@ -321,7 +345,7 @@ def of_pixels(blocks: NchwcRewriter, call: Any) -> Any:
     if operator_of(call) == "relax.take":
         if int(call.attrs.axis) not in (2, 3) or blocks.constant(call.args[1]) is None:
             return None
-    elif not {int(axis) for axis in call.args[1].fields} <= {0, 2, 3}:
+    elif [int(axis) for axis in call.args[1].fields] != [0]:
         return None
     return _result(blocks, relax.Call(call.op, [value.var, *call.args[1:]], call.attrs), result)
 

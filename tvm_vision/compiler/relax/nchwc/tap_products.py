@@ -22,8 +22,9 @@ import numpy as np
 from tvm_vision.topi import nchwc as blocked
 
 # In products of vectors, measured (benchmarks/cpu.md): a number of a block that is written and read
-# again, a term of a sum, and by how much the whole has to be less than the convolution.
-NUMBERS, TERM = 4, 1.5
+# again, a term of a sum, a number that is moved, and by how much the whole has to be less than the
+# convolution.
+NUMBERS, TERM, MOVE = 4, 1.5, 1.0
 MARGIN = 0.6
 
 
@@ -79,10 +80,32 @@ class TapProducts:
         """Whether fewer vectors are multiplied, with blocks of ``block`` channels."""
         results, taps = math.prod(self.size), math.prod(self.taps)
         whole = results * taps * blocked.blocks_of(outputs, block) * inputs
+        return self._cost(inputs, outputs, block) <= MARGIN * whole
+
+    def _cost(self, inputs: int, outputs: int, block: int) -> float:
+        results, taps = math.prod(self.size), math.prod(self.taps)
         channels = math.prod(self.kernel) * outputs
         parts = math.prod(self.pixels) * blocked.blocks_of(channels, block)
-        apart = parts * (inputs + NUMBERS) + results * outputs * taps * TERM
-        return apart <= MARGIN * whole
+        return parts * (inputs + NUMBERS) + results * outputs * taps * TERM
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """How often a stride goes into the result and what is left out before it, rounded up."""
+        axes = zip(self.first, self.size, self.strides, strict=True)
+        return tuple(-(-(first + size) // stride) for first, size, stride in axes)
+
+    def is_better_by_remainder(self, inputs: int, outputs: int, block: int) -> bool:
+        """Whether less is done where the results between two pixels are channels beside each other:
+        than where each of them has blocks of its own, and than by taps."""
+        results, taps = math.prod(self.size), math.prod(self.taps)
+        whole = results * blocked.blocks_of(outputs, block) * (taps * inputs + NUMBERS)
+        pitch = blocked.pitch_of(self.strides[1])
+        if pitch > block:
+            return False
+        channels = outputs * self.strides[0] * pitch
+        parts = math.prod(self.places) * blocked.blocks_of(channels, block)
+        together = parts * (taps * inputs + NUMBERS) + results * outputs * MOVE
+        return together <= min(MARGIN * whole, self._cost(inputs, outputs, block))
 
     def added(self, products: Any, outputs: int) -> Any:
         """The sum of taps of ``products``, a TE tensor in blocks of channels (outputs kh kw), as TE
