@@ -24,7 +24,7 @@ from tvm_vision.topi import nchwc as blocked
 # In products of vectors, measured (benchmarks/cpu.md): a number of a block that is written and read
 # again, a term of a sum, a number that is moved, and by how much the whole has to be less than the
 # convolution.
-NUMBERS, TERM, MOVE = 4, 1.5, 1.0
+NUMBERS, TERM, MOVE = 4, 1.5, 5
 MARGIN = 0.6
 
 
@@ -98,7 +98,8 @@ class TapProducts:
         """Whether less is done where the results between two pixels are channels beside each other:
         than where each of them has blocks of its own, and than by taps."""
         results, taps = math.prod(self.size), math.prod(self.taps)
-        whole = results * blocked.blocks_of(outputs, block) * (taps * inputs + NUMBERS)
+        # Summed, put to its place, and taken out of blocks.
+        whole = results * blocked.blocks_of(outputs, block) * (taps * inputs + 3 * NUMBERS)
         pitch = blocked.pitch_of(self.strides[1])
         if pitch > block:
             return False
