@@ -163,13 +163,36 @@ def test_turned_tensors_are_whole(
 ) -> None:
     """Of no size that threads divide."""
     x = noise([shape])[0]
-    mod = fused(_scaled(order), [shape])
+    found = _turned(_scaled(order), x, ElementwiseShape(threads, 1, across, axis, BESIDE))
+    np.testing.assert_allclose(found, np.maximum(x.transpose(order), 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda a: OP.nn.relu(OP.permute_dims(OP.nn.pad(a, [0, 0, 1, 2, 3, 0, 2, 2]), [0, 3, 1, 2])),
+        lambda a: OP.permute_dims(OP.concat([a, OP.nn.relu(a)], 3), [0, 3, 1, 2]),
+        lambda a: OP.permute_dims(OP.strided_slice(a, [3], [4], [20]), [0, 3, 1, 2]),
+        lambda a: OP.permute_dims(OP.reshape(a, (2, 6, 14, 8)), [0, 3, 1, 2]),
+        lambda a: OP.multiply(OP.permute_dims(a, [0, 3, 1, 2]), OP.permute_dims(a, [0, 3, 1, 2])),
+    ],
+    ids=["padded", "joined", "cut", "divided", "twice"],
+)
+def test_what_is_turned_is_whole_whatever_is_done_before(build: Any) -> None:
+    x = noise([(2, 6, 7, 16)])[0]
+    plain = _turned(build, x, ElementwiseShape(64))
+    for across in (2, 4, 8):
+        found = _turned(build, x, ElementwiseShape(64, 1, across, 1, BESIDE))
+        np.testing.assert_array_equal(found, plain)
+
+
+def _turned(build: Any, x: np.ndarray, spread: ElementwiseShape) -> np.ndarray:
+    """What a function makes of a tensor where its outputs are spread like this."""
+    mod = fused(build, [x.shape])
     functions = dict(mod.functions_items())
     for name, function in functions.items():
         if isinstance(function, tirx.PrimFunc):
             schedule = Schedule(function)
-            spread = ElementwiseShape(threads, 1, across, axis, BESIDE)
             schedule_elementwise(schedule, TargetLimits.of(target()), spread)
             functions[name] = schedule.mod["main"]
-    result = run(tvm.IRModule(functions, attrs=mod.attrs), [x])
-    np.testing.assert_allclose(result, np.maximum(x.transpose(order), 0), rtol=1e-6)
+    return run(tvm.IRModule(functions, attrs=mod.attrs), [x])

@@ -19,7 +19,7 @@ from ..common import (
     product,
 )
 from .common_work import Work, of_tile, work_of
-from .turns import turned_axis
+from .turns import turned_axis, turned_buffers
 from .winograd import is_transform
 
 VECTOR = 4
@@ -214,7 +214,27 @@ def bind_outputs(schedule: Schedule, block: Any, shape: ElementwiseShape) -> Any
     group, thread = schedule.split(schedule.fuse(*loops), [None, shape.threads])
     schedule.bind(group, "blockIdx.x")
     schedule.bind(thread, "threadIdx.x")
+    if own is not None and shape.beside > 1:
+        _fetch_neighbours(schedule, block, thread, shape)
     return thread
+
+
+def _fetch_neighbours(schedule: Schedule, block: Any, thread: Any, shape: ElementwiseShape) -> None:
+    """Has a thread fetch what it reads of turned tensors first, in vectors."""
+    body = schedule.get(block)
+    axes = [axis.var for axis in body.iter_vars]
+    extents = [int(axis.dom.extent) for axis in body.iter_vars]
+    lanes = next((n for n in (VECTOR, 2) if shape.across % n == 0), 1)
+    if lanes == 1:
+        return
+    for buffer in turned_buffers(body.body.value, axes, extents):
+        place = next(i for i, read in enumerate(body.reads) if read.source.same_as(buffer))
+        fetched = schedule.cache_read(block, place, "local")
+        schedule.compute_at(fetched, thread)
+        loop = schedule.fuse(*schedule.get_loops(fetched)[2:])
+        loop, vector = schedule.split(loop, [None, lanes])
+        schedule.unroll(loop)
+        schedule.vectorize(vector)
 
 
 def _beside(schedule: Schedule, loops: list[Any], axis: int, beside: int) -> list[Any]:

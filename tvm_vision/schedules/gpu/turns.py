@@ -8,11 +8,13 @@ from typing import Any
 
 import tvm_ffi
 from tvm import ir, sym, tirx
+from tvm.ir import prim
 
 from ..common import product
 
 # Neighbours along both axes below which a turn is left to the caches.
 LEAST_FAR, LEAST_NEAR = 8, 8
+_CHOICE = ir.Op.get("prim.if_then_else")
 
 
 def turned_axis(value: Any, axes: Sequence[Any], extents: Sequence[int]) -> int | None:
@@ -24,16 +26,45 @@ def turned_axis(value: Any, axes: Sequence[Any], extents: Sequence[int]) -> int 
     """
     if len(extents) < 2 or extents[-1] < LEAST_FAR:
         return None
-    for steps in _steps(value, axes, extents):
+    return next((axis for _, axis in _turned(value, axes, extents)), None)
+
+
+def turned_buffers(value: Any, axes: Sequence[Any], extents: Sequence[int]) -> list[Any]:
+    """The buffers for which ``turned_axis`` says so, of those that are read in one place each,
+    which no condition bounds and which follows from the axes without divisions."""
+    loads: list[Any] = []
+    tvm_ffi.structural_walk(value, (ir.TensorLoad, loads.append))
+    return [
+        load.source
+        for load, _ in _turned(value, axes, extents)
+        if sum(load.source.same_as(other.source) for other in loads) == 1
+        and all(len(sym.detect_linear_equation(index, list(axes))) for index in load.indices)
+    ]
+
+
+def _turned(value: Any, axes: Sequence[Any], extents: Sequence[int]) -> Iterator[tuple[Any, int]]:
+    """Loads that go along another axis than the last, and that axis."""
+    chooses = False
+
+    def see(node: Any) -> None:
+        nonlocal chooses
+        chooses |= isinstance(node, prim.Select) or node.op.same_as(_CHOICE)
+
+    # What is joined or padded keeps its vectors: each number may be of another tensor.
+    tvm_ffi.structural_walk(value, ((ir.Call, prim.Select), see))
+    if chooses:
+        return
+    for load, steps in _steps(value, axes, extents):
         near = [at for at, step in enumerate(steps) if step == 1]
         if abs(steps[-1]) >= LEAST_FAR and near and extents[near[0]] >= LEAST_NEAR:
-            return near[0]
-    return None
+            yield load, near[0]
 
 
-def _steps(value: Any, axes: Sequence[Any], extents: Sequence[int]) -> Iterator[list[int]]:
-    """For each large tensor how far apart in memory it is read for neighbours along each axis, in
-    the middle of the results."""
+def _steps(
+    value: Any, axes: Sequence[Any], extents: Sequence[int]
+) -> Iterator[tuple[Any, list[int]]]:
+    """Loads of large tensors, and how far apart each reads for neighbours along each axis, in the
+    middle of the results."""
     loads: list[Any] = []
     tvm_ffi.structural_walk(value, (ir.TensorLoad, loads.append))
     middle = [(extent - 1) // 2 for extent in extents]
@@ -51,7 +82,7 @@ def _steps(value: Any, axes: Sequence[Any], extents: Sequence[int]) -> Iterator[
             beside = [n + (i == at and extent > 1) for i, n in enumerate(middle)]
             there = _at(index, axes, beside, analyzer)
             steps.append(0 if here is None or there is None else there - here)
-        yield steps
+        yield load, steps
 
 
 def _place(load: Any) -> tuple[int, Any] | None:
