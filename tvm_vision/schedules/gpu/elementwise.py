@@ -227,7 +227,7 @@ def _fetch_neighbours(schedule: Schedule, block: Any, thread: Any, shape: Elemen
     lanes = next((n for n in (VECTOR, 2) if shape.across % n == 0), 1)
     if lanes == 1:
         return
-    for buffer in turned_buffers(body.body.value, axes, extents):
+    for buffer in turned_buffers(body.body.value, axes, extents, shape.axis):
         place = next(i for i, read in enumerate(body.reads) if read.source.same_as(buffer))
         fetched = schedule.cache_read(block, place, "local")
         schedule.compute_at(fetched, thread)

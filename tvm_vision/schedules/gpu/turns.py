@@ -22,22 +22,26 @@ def turned_axis(value: Any, axes: Sequence[Any], extents: Sequence[int]) -> int 
 
     value: what a kernel stores at each place; axes: its variables, of these extents. Tensors of
     fewer than half as many numbers as there are results are not asked. Returns None where results
-    and what they are made of lie alike, and where that is not known. Raises nothing.
+    and what they are made of lie alike, where it depends on a condition what is read, and where
+    that is not known. Raises nothing.
     """
     if len(extents) < 2 or extents[-1] < LEAST_FAR:
         return None
     return next((axis for _, axis in _turned(value, axes, extents)), None)
 
 
-def turned_buffers(value: Any, axes: Sequence[Any], extents: Sequence[int]) -> list[Any]:
-    """The buffers for which ``turned_axis`` says so, of those that are read in one place each,
-    which no condition bounds and which follows from the axes without divisions."""
+def turned_buffers(
+    value: Any, axes: Sequence[Any], extents: Sequence[int], along: int
+) -> list[Any]:
+    """The buffers whose numbers lie together along the axis ``along``, of those that are read in
+    one place each, which follows from the axes without divisions."""
     loads: list[Any] = []
     tvm_ffi.structural_walk(value, (ir.TensorLoad, loads.append))
     return [
         load.source
-        for load, _ in _turned(value, axes, extents)
-        if sum(load.source.same_as(other.source) for other in loads) == 1
+        for load, axis in _turned(value, axes, extents)
+        if axis == along
+        and sum(load.source.same_as(other.source) for other in loads) == 1
         and all(len(sym.detect_linear_equation(index, list(axes))) for index in load.indices)
     ]
 
@@ -63,8 +67,8 @@ def _turned(value: Any, axes: Sequence[Any], extents: Sequence[int]) -> Iterator
 def _steps(
     value: Any, axes: Sequence[Any], extents: Sequence[int]
 ) -> Iterator[tuple[Any, list[int]]]:
-    """Loads of large tensors, and how far apart each reads for neighbours along each axis, in the
-    middle of the results."""
+    """Loads of large tensors at places that are known, and how far apart each reads for neighbours
+    along each axis, in the middle of the results."""
     loads: list[Any] = []
     tvm_ffi.structural_walk(value, (ir.TensorLoad, loads.append))
     middle = [(extent - 1) // 2 for extent in extents]
@@ -77,11 +81,13 @@ def _steps(
         if 2 * size < product(extents):
             continue
         here = _at(index, axes, middle, analyzer)
+        if here is None:
+            continue
         steps = []
         for at, extent in enumerate(extents):
             beside = [n + (i == at and extent > 1) for i, n in enumerate(middle)]
             there = _at(index, axes, beside, analyzer)
-            steps.append(0 if here is None or there is None else there - here)
+            steps.append(0 if there is None else there - here)
         yield load, steps
 
 
