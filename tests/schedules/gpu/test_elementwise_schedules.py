@@ -90,6 +90,10 @@ def _enlarged(a: Any) -> Any:
     return OP.image.resize2d(a, relax.ShapeExpr([40, 48]), layout="NCHW", method="linear")
 
 
+def _large(a: Any) -> Any:
+    return OP.image.resize2d(a, relax.ShapeExpr([160, 128]), layout="NCHW", method="linear")
+
+
 @pytest.mark.parametrize(
     ("build", "shape", "across", "axis"),
     [
@@ -105,7 +109,15 @@ def test_channels_share_what_they_have_in_common(
 ) -> None:
     chosen = _chosen(build, shape, INTEGRATED)
     assert (chosen.across, chosen.axis if across > 1 else 0) == (across, axis)
-    assert _chosen(build, shape, DISCRETE).across == 1  # it was timed as it is
+    assert _chosen(build, shape, DISCRETE).across == 1  # too few threads would be left
+
+
+@pytest.mark.parametrize(
+    ("channels", "across"), [(1, 1), (16, 2), (64, 8), (65, 5), (67, 10), (256, 16)]
+)
+def test_larger_gpus_keep_as_many_threads_as_fill_them(channels: int, across: int) -> None:
+    chosen = _chosen(_large, (1, channels, 80, 64), DISCRETE)
+    assert chosen.across == across
 
 
 def test_places_are_shared_along_the_axis_that_they_do_not_depend_on() -> None:
