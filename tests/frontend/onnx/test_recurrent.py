@@ -3,6 +3,9 @@
 FEW steps are written out, LENGTH of them are one kernel.
 """
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -13,9 +16,16 @@ from onnxruntime.quantization import quantize_dynamic
 import tvm_vision
 from support.conformance.conformance_worker import executor
 from support.onnx_models import make_model
+from tvm_vision.compiler.relax import recurrences
 from tvm_vision.errors import UnsupportedModelError
 from tvm_vision.frontend.onnx.load import import_onnx
+from tvm_vision.schedules import TargetLimits
+from tvm_vision.schedules.cost.device_model import DISCRETE
+from tvm_vision.topi.recurrence import kernel
+from tvm_vision.topi.recurrence.form import RecurrentTile
+from tvm_vision.topi.recurrence.launches import Launches
 
+MEASURED = str(Path(__file__).parents[3] / "benchmarks/results/nvidia-h200-device.json")
 SEED = 3
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 FEW, LENGTH, BATCH, FEATURES, SIZE = 4, 6, 2, 3, 5
@@ -222,6 +232,59 @@ def test_loops_over_more_weights_than_registers_stay_loops(operator, size, kept,
     tvm_vision.compile(model, tmp_path / "net.tar", target="renoir", dump_shaders=tmp_path)
     (source,) = tmp_path.glob("recurrence*.comp")
     assert ("[[dont_unroll]]" in source.read_text()) == kept
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(
+    ("operator", "options", "size"),
+    [
+        ("LSTM", {"given": ("b", "h", "c", "p")}, 396),
+        ("LSTM", {}, 277),  # no vectors, which no slices divide; the last workgroup has a rest
+        ("GRU", {"given": ("b", "h"), "linear_before_reset": 1}, 404),
+        ("RNN", {"clip": 0.5}, 508),
+    ],
+)
+def test_steps_of_many_weights_are_launches(
+    operator, options, size, direction, precision, monkeypatch
+):
+    limits = TargetLimits.of
+    monkeypatch.setattr(recurrences, "LEAST_GAIN", 0)
+    monkeypatch.setattr(TargetLimits, "of", lambda *of: replace(limits(*of), device=DISCRETE))
+    monkeypatch.setattr(RecurrentTile, "keeps_weights", lambda *_: False)
+    made = []
+
+    def launches(of):
+        made.append(of)
+        return Launches(of)
+
+    monkeypatch.setattr(kernel, "Launches", launches)
+    model = layer(operator, direction=direction, batch=1, size=size, **options)
+    scale_weights(model, np.float32(1 / np.sqrt(size)))
+    x = numbers(LENGTH, 1, FEATURES)
+    found = executor(import_onnx(model), "vulkan", precision=precision)(x)
+    assert made
+    for result, wanted in zip(found, expected(model, x), strict=True):
+        np.testing.assert_allclose(
+            result, wanted, rtol=0, atol=1e-5 if precision == "fp32" else 4e-3
+        )
+
+
+@pytest.mark.parametrize(
+    ("operator", "options", "batch", "size", "launched"),
+    [
+        ("LSTM", {}, 1, 512, True),
+        ("LSTM", {}, 4, 512, False),  # workgroups of their own for each sequence
+        ("LSTM", {}, 1, 128, False),  # a step would wait for its launch
+        ("GRU", {}, 1, 512, False),  # two products
+        ("GRU", {"linear_before_reset": 1}, 1, 512, True),
+    ],
+)
+def test_which_steps_are_launches(operator, options, batch, size, launched, tmp_path):
+    model = layer(operator, batch=batch, size=size, results=("y",), **options)
+    tvm_vision.compile(model, tmp_path / "net.tar", target=MEASURED, dump_shaders=tmp_path)
+    (source,) = tmp_path.glob("recurrence*.comp")
+    assert ("uniform Scalars" in source.read_text()) == launched
 
 
 def scale_weights(model, scale):

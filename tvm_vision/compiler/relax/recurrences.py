@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from tvm import relax
 from tvm.target import Target
 
@@ -26,6 +27,12 @@ MOST_THREADS = 1024
 VECTORS, SLICES, LEAST_VECTORS = (4, 2, 1), (1, 2, 4, 8), 16
 # Of a number of a state.
 SHARED_BYTES = 4
+# Of weights that a unit reads from a cache in a cycle; what a step waits for beside its launch, on
+# an H200; what launches have to gain (benchmarks/schedules.md, "Steps as launches").
+CACHE_BYTES, STEP_CYCLES, LEAST_GAIN = 64, 5500, 1.2
+# Where each step is a launch, most threads of a workgroup, and the fewest numbers of a state that
+# it may have: what lies side by side in memory for one vector of weights of each.
+LAUNCHED_THREADS, LEAST_NUMBERS = 256, 8
 # Rows and vectors of a processor's tile: those that it holds in registers beside what they read.
 ROWS, MOST_VECTORS = 4, 8
 # Tiles of rows that go through the same weights.
@@ -38,14 +45,19 @@ def recurrent_kernel(builder: relax.BlockBuilder, call: relax.Call, form_text: s
     tensors = list(call.args[1].fields)
     form = RecurrentForm.from_json(form_text)
     directions, batch, size = (int(n) for n in tensors[1].ty.shape)
-    tile = tile_for(Target.current(), form, directions, batch, size)
+    stored = np.dtype(str(tensors[1].ty.dtype)).itemsize
+    tile = tile_for(Target.current(), form, directions, batch, size, stored)
     place = 1 + form.states
     weights: list[Any] = []
     for which in range(len(form.products)):
         pack = partial(packed, form=form, which=which, tile=tile)
         weights.append(builder.emit(_call(builder, pack, "recurrent_weights", tensors[place])))
     given = [*tensors[:place], *weights, *tensors[place + 1 :]]
-    return _call(builder, lambda *of: recurrence(of, form, tile), "recurrence", *given)
+    made = _call(builder, lambda *of: recurrence(of, form, tile), "recurrence", *given)
+    if not tile.numbers:
+        return made
+    every = builder.emit(made)
+    return relax.Tuple([relax.TupleGetItem(every, which) for which in range(1 + form.states)])
 
 
 def _call(builder: relax.BlockBuilder, make: Callable[..., Any], name: str, *of: Any) -> relax.Expr:
@@ -57,11 +69,13 @@ def _call(builder: relax.BlockBuilder, make: Callable[..., Any], name: str, *of:
 
 
 def tile_for(
-    target: Target, form: RecurrentForm, directions: int, batch: int, size: int
+    target: Target, form: RecurrentForm, directions: int, batch: int, size: int, stored: int
 ) -> RecurrentTile:
-    """How a layer's tasks go through their sequences on a device."""
+    """How a layer's tasks go through their sequences on a device; stored: bytes of a weight."""
     if "gpu" in target.keys:
-        return _of_workgroup(TargetLimits.of(target), form, directions, batch, size)
+        limits = TargetLimits.of(target)
+        tile = _of_workgroup(limits, form, directions, batch, size)
+        return _of_launches(limits, form, tile, directions, batch, size, stored) or tile
     processor = Processor.of(target)
     rows = min(ROWS, batch)
     lanes = processor.lanes
@@ -96,3 +110,32 @@ def _of_workgroup(
     kept = (each for each in sliced if each.keeps_weights(form, size))
     busy = (each for each in reversed(sliced) if vectors >= each.slices * LEAST_VECTORS)
     return next(kept, next(busy, tile))
+
+
+def _of_launches(
+    limits: TargetLimits,
+    form: RecurrentForm,
+    tile: RecurrentTile,
+    directions: int,
+    batch: int,
+    size: int,
+    stored: int,
+) -> RecurrentTile | None:
+    """Each step of one sequence as a launch, whose workgroups share the weights. None where a step
+    whose weights one unit reads takes no longer.
+    """
+    rates = limits.device.rates
+    if rates is None or batch > 1 or len(form.products) > 1 or tile.keeps_weights(form, size):
+        return None
+    weights = form.gates * size * size * stored
+    whole = weights / CACHE_BYTES / rates.clock
+    if whole < LEAST_GAIN * (rates.launch + STEP_CYCLES / rates.clock):
+        return None
+    numbers, most = LEAST_NUMBERS, min(LAUNCHED_THREADS, limits.threads)
+    while directions * -(-size // numbers) > limits.device.units.count and 2 * numbers <= most:
+        numbers *= 2
+    vectors = size // tile.vector
+    slices = max(n for n in range(1, most // numbers + 1) if vectors % n == 0)
+    launched = replace(tile, threads=numbers * slices, slices=slices, numbers=numbers)
+    fits = launched.shared_numbers(form, size) * SHARED_BYTES <= limits.shared_bytes
+    return launched if fits else None

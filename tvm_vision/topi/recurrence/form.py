@@ -109,6 +109,8 @@ class RecurrentTile:
         sequences: of a task.
         slices: groups of a workgroup's threads that share the terms of a product's sums.
         vector: weights of a column that a thread of a GPU fetches at once.
+        numbers: of a state, that a workgroup of a GPU computes where each step is a launch of its
+            own; 0 where a workgroup goes through all steps.
         rows, lanes, vectors: of a processor: a product's results that stay in registers, rows of
             sequences times vectors of lanes.
     """
@@ -117,6 +119,7 @@ class RecurrentTile:
     sequences: int
     slices: int = 1
     vector: int = 1
+    numbers: int = 0
     rows: int = 1
     lanes: int = 1
     vectors: int = 1
@@ -128,7 +131,7 @@ class RecurrentTile:
 
     def keeps_weights(self, form: RecurrentForm, size: int) -> bool:
         """Whether a thread of a GPU has registers for its weights of all steps."""
-        return sum(form.products) * size // self.slices <= MOST_KEPT
+        return not self.numbers and sum(form.products) * size // self.slices <= MOST_KEPT
 
     def shared_numbers(self, form: RecurrentForm, size: int) -> int:
         """Numbers of a workgroup in shared memory: states, and the sums of its slices."""

@@ -18,7 +18,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from .form import RecurrentForm, RecurrentTile
-from .layer import Layer
+from .launches import Launches
+from .layer import Layer, computed_in
 from .thread import Thread
 from .workgroup import Workgroup
 
@@ -69,22 +70,26 @@ def recurrence(
         where sequences end before the last step, lengths (batch,) int32: states stay as they are
         behind a sequence's end, and outputs are 0.
 
-    Outputs are (steps, batch, directions, size), the last states (directions, batch, size).
+    Outputs are (steps, batch, directions, size), the last states (directions, batch, size). Where
+    each step is a launch, what lies between two of them comes behind: it is nobody's result.
     """
     projected, first = tensors[0], tensors[1]
     steps, batch, _ = (int(n) for n in projected.shape)
     directions, _, size = (int(n) for n in first.shape)
-    shapes = [(steps, batch, directions, size), *[(directions, batch, size)] * form.states]
+    state = (directions, batch, size)
+    shapes = [(steps, batch, directions, size), *[state] * form.states]
+    dtypes = [str(projected.dtype)] * len(shapes)
+    if tile.numbers:
+        shapes += [(2, *state), *[state] * (form.states - 1)]
+        dtypes += [computed_in(dtypes[0])] * form.states
 
     def body(ins: Any, outs: Any) -> tirx.Stmt:
         inputs, results = ([T.buffer_proxy(buffer) for buffer in those] for those in (ins, outs))
-        kind = Workgroup if tile.threads > 1 else Thread
+        kind = Launches if tile.numbers else Workgroup if tile.threads > 1 else Thread
         layer = Layer(form, tile, steps, batch, directions, size, inputs, results)
         with IRBuilder() as builder:
             kind(layer).statements()
             return builder.get()
 
-    made: list[te.Tensor] = te.extern(
-        shapes, list(tensors), body, dtype=[projected.dtype] * len(shapes), name="recurrence"
-    )
+    made: list[te.Tensor] = te.extern(shapes, list(tensors), body, dtype=dtypes, name="recurrence")
     return made

@@ -14,6 +14,11 @@ from ..by_hand import local
 from .form import RecurrentForm, RecurrentTile
 
 
+def computed_in(dtype: str) -> str:
+    """Halves are computed in float32, like everywhere."""
+    return "float32" if dtype == "float16" else dtype
+
+
 class Layer:
     """The sizes of a layer and the buffers of its kernel, as ``recurrence`` has them."""
 
@@ -30,10 +35,9 @@ class Layer:
         self.bias = next(left) if form.biased else None
         self.peepholes = next(left) if form.peepholes else None
         self.lengths = next(left) if form.ended else None
-        self.results = results
+        self.results, self.between = results[: 1 + form.states], results[1 + form.states :]
         stored = str(self.projected.dtype)
-        # Halves are computed in float32, like everywhere.
-        self.dtype = "float32" if stored == "float16" else stored
+        self.dtype = computed_in(stored)
         self.stored = stored
 
     @property
@@ -58,6 +62,11 @@ class Layer:
         value = buffer[at]
         return value if self.stored == self.dtype else tirx.Cast(self.dtype, value)
 
+    def input_of(self, step: Any, sequence: Any, direction: Any, unit: Any, gate: int) -> Any:
+        """What the input of a step adds to a gate of a number of the state."""
+        column = (direction * self.form.gates + gate) * self.size + unit
+        return self.read(self.projected, step, sequence, column)
+
     def write(self, buffer: Any, value: Any, *at: Any) -> None:
         """Put a number into a result."""
         buffer[at] = value if self.stored == self.dtype else tirx.Cast(self.stored, value)
@@ -73,6 +82,7 @@ class Cell:
 
     Attributes:
         step, sequence, direction, unit: which.
+        of_input: of a gate, what the input adds to it.
         product: of a gate, what the state adds to it.
         states: buffers of the old states, and where the number is in them.
         new: the buffer that the new output goes to, and where; cells are replaced. It may be the
@@ -86,6 +96,7 @@ class Cell:
     sequence: Any
     direction: Any
     unit: Any
+    of_input: Callable[[int], Any]
     product: Callable[[int], Any]
     states: list[tuple[Any, Any]]
     new: tuple[Any, Any]
@@ -122,10 +133,7 @@ class Cell:
         return tirx.Select(self.step < self.layer.lengths[self.sequence], inside, behind)
 
     def _gate(self, gate: int, product: Any = None) -> Any:
-        layer = self.layer
-        column = (self.direction * layer.form.gates + gate) * layer.size + self.unit
-        of_input = layer.read(layer.projected, self.step, self.sequence, column)
-        return of_input + (self.product(gate) if product is None else product)
+        return self.of_input(gate) + (self.product(gate) if product is None else product)
 
     def _activated(self, which: int, value: Any) -> Any:
         clip = self.layer.form.clip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tvm import tirx
@@ -54,6 +55,7 @@ class Thread:
             place = row * layer.size + unit
             return Cell(
                 layer, step, self.first + row, self.direction, unit,
+                partial(layer.input_of, step, self.first + row, self.direction, unit),
                 lambda gate: self._product(gate, row, unit),
                 [(buffer, place) for buffer in self.kept], (self.kept[0], place),
                 self.scratch, lane,

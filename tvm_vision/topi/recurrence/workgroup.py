@@ -120,6 +120,7 @@ class Workgroup:
         cells = {
             (number, row): Cell(
                 layer, step, self.first + row, self.direction, self._unit(number),
+                partial(layer.input_of, step, self.first + row, self.direction, self._unit(number)),
                 partial(self._product, number, row),
                 [(buffer, self._own(number, row)) for buffer in self.kept],
                 (self.new, self._own(number, row)), self.scratch,
