@@ -96,6 +96,9 @@ LAYERS = {
         one("FusedMatMul", "w", transB=1, alpha=0.5), (3, 8), (3, 5), {"w": values(5, 8)},
     ),
     "turned": (one("FusedMatMul", "w", transA=1), (2, 8, 3), (2, 3, 5), {"w": values(2, 8, 5)}),
+    "FusedMatMul of a vector, which is not turned": (
+        one("FusedMatMul", "w", transB=1), (3, 8), (3,), {"w": values(8)},
+    ),
     "FusedConv": (
         one("FusedConv", "w", "b", activation="LeakyRelu", activation_params=[0.2], pads=[1] * 4),
         (1, 3, 6, 6), (1, 4, 6, 6), {"w": values(4, 3, 3, 3), "b": values(4)},
@@ -139,6 +142,24 @@ LAYERS = {
     "LayerNormalization before opset 17": (
         one("LayerNormalization", "g", "h", domain="", axis=-1), (1, 3, 8), (1, 3, 8),
         {"g": values(8), "h": values(8)},
+    ),
+    "LayerNormalization before opset 17, over two axes": (
+        one("LayerNormalization", "g", "h", domain="", axis=1), (2, 3, 8), (2, 3, 8),
+        {"g": values(3, 8), "h": values(3, 8)},
+    ),
+    "LayerNormalization before opset 17, its mean and deviation": (
+        [
+            *one("LayerNormalization", "g", domain="", outputs=("n", "u", "d"), axis=-2),
+            helper.make_node("Mul", ["n", "d"], ["p"]), helper.make_node("Add", ["p", "u"], ["y"]),
+        ],
+        (2, 3, 8), (2, 3, 8), {"g": values(3, 8)},
+    ),
+    "SimplifiedLayerNormalization, its deviation": (
+        [
+            *one("SimplifiedLayerNormalization", "g", domain="", outputs=("n", "d"), axis=1),
+            helper.make_node("Mul", ["n", "d"], ["y"]),
+        ],
+        (2, 3, 8), (2, 3, 8), {"g": values(3, 8)},
     ),
     "Attention": (
         one("Attention", "w", "b", num_heads=2), (1, 5, 8), (1, 5, 8),

@@ -57,6 +57,17 @@ def multi_head(mask=None, **attributes):
     return made, inputs
 
 
+def with_bias(keys, late=False):
+    """Keys as given, values like them; ``late``: whether the bias is an input."""
+    inputs = {"q": real(2, NEW, 8), "k": keys, "v": keys * 2}
+    bias = {"b": real(24)}
+    outputs = {"y": (2, NEW, 8)}
+    weights = {} if late else bias
+    inputs |= bias if late else {}
+    names = ["q", "k", "v", "b"]
+    return model_of("MultiHeadAttention", names, inputs, weights, outputs, num_heads=HEADS), inputs
+
+
 def embedded(past=True, **attributes):
     inputs = {"x": real(2, NEW, 8)}
     if past:
@@ -90,25 +101,42 @@ def of_bytes(zeros=True, mask=False, past=False):
 
 
 def grouped(
-    past=0, new=NEW, groups=2, turned=None, batch=2, keys=None, total=None, fixed=True, **attributes
+    past=0,
+    new=NEW,
+    groups=2,
+    turned=None,
+    batch=2,
+    keys=None,
+    total=None,
+    fixed=True,
+    packed=False,
+    further=(),
+    **attributes,
 ):
     """``turned``: whether pairs that are turned lie side by side; None for none. ``keys``: how many
-    count, of each batch or of all. ``total``: how many go out."""
+    count, of each batch or of all. ``total``: how many go out. ``packed``: whether queries, keys
+    and values are one tensor. ``further``: weights of inputs 9, 10 and 11, None for none."""
     heads, width, total = 4, 16, total or past + new
-    inputs = {"q": real(batch, new, heads * width)}
-    inputs |= {name: real(batch, new, groups * width) for name in "kv"}
+    inputs = {"q": real(batch, new, (heads + 2 * groups * packed) * width)}
+    if not packed:
+        inputs |= {name: real(batch, new, groups * width) for name in "kv"}
     if past:
         inputs |= {name: real(batch, groups, past, width) for name in ("pk", "pv")}
     weights = {
         "last": np.full(batch, np.array(keys or total) - 1, np.int32),
         "total": np.int32(total),
     }
-    names = ["q", "k", "v", *(["pk", "pv"] if past else ["", ""]), "last", "total"]
+    names = ["q", *(["", ""] if packed else "kv"), *(["pk", "pv"] if past else ["", ""])]
+    names += ["last", "total"]
     if turned is not None:
         angles = np.outer(np.arange(16), 0.3 ** np.arange(width // 2))
         weights |= {"cos": np.cos(angles, dtype="f"), "sin": np.sin(angles, dtype="f")}
-        names += ["cos", "sin"]
         attributes |= {"do_rotary": 1, "rotary_interleaved": int(turned)}
+    if turned is not None or further:
+        names += ["", ""] if turned is None else ["cos", "sin"]
+    for place, value in enumerate(further):
+        names.append("" if value is None else f"further{place}")
+        weights |= {} if value is None else {f"further{place}": value}
     if not fixed:
         inputs["last"] = weights.pop("last")
     kept = (batch, groups, max(total, past), width)
@@ -151,6 +179,17 @@ FORMS = {
         past=6, new=1, keys=(5, 3), fixed=False, local_window_size=2
     ),
     "groups, first words": lambda: grouped(keys=NEW, fixed=False, turned=False),
+    "groups that are packed": lambda: grouped(packed=True),
+    "groups that are packed, turned behind former ones": lambda: grouped(
+        past=PAST, new=1, turned=False, packed=True
+    ),
+    "groups, scores kept below a number": lambda: grouped(softcap=0.7),
+    "groups, a key of score 0 and of no value": lambda: grouped(smooth_softmax=1),
+    "groups, a key of no value, and what is added to scores": lambda: grouped(
+        past=PAST, new=1, softcap=2.0, further=(None, real(2, 1, 1, PAST + 1), real(4))
+    ),
+    "heads, a bias that is an input": lambda: with_bias(real(2, 6, 8), late=True),
+    "heads, a bias of queries whose keys are in heads": lambda: with_bias(real(2, HEADS, 6, 4)),
     "groups, one word in a window": lambda: grouped(past=PAST, new=1, local_window_size=3),
 }
 
@@ -218,8 +257,8 @@ def test_on_vulkan(form):
     ("options", "line"),
     [
         (
-            {"softcap": 30.0},
-            r"\(its scores are changed, by softcap\) at .*: let the model be saved",
+            {"turned": False, "further": (np.arange(2 * NEW, dtype=np.int64).reshape(2, NEW),)},
+            r"\(its places are given\) at .*: leave out its position_ids",
         ),
     ],
 )

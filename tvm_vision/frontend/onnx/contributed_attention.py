@@ -6,14 +6,14 @@ those of this call come behind them, and both together go out again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import onnx
 
-from .contributed_layers import PLAIN, LayerBuilder, none_of, rotary
+from .contributed_layers import HEADS_RANK, PLAIN, LayerBuilder, none_of, rotary
 from .graph import GraphEditor, Unsupported, attribute, constant_input, given
 
 Nodes = list[onnx.NodeProto]
@@ -24,11 +24,26 @@ MASKED = -10000.0  # what is added to a score that a mask leaves out
 class _Builder(LayerBuilder):
     """Keys and values are heads here, (batch, heads, length, width / heads)."""
 
-    def attend(self, q: str, k: str, v: str, scale: float, *added: str) -> str:
-        """softmax(q · kᵀ · scale + added) · v, of heads; (batch, length, width) again."""
+    def attend(
+        self, q: str, k: str, v: str, scale: float, *added: str, most: float = 0.0, sink: str = ""
+    ) -> str:
+        """softmax(q · kᵀ · scale + added) · v, of heads; (batch, length, width) again.
+
+        most: what scores are kept below, m tanh(score / m), before anything is added; 0 for none.
+        sink: the score of a key of no value, (batch, heads, length, 1), which takes its share.
+        """
         scores = self("MatMul", q, self("Transpose", k, perm=[0, 1, 3, 2]))
-        scores = self.sum(self("Mul", scores, self.number(scale)), *added)
-        found = self("MatMul", self("Softmax", scores, axis=-1), v)
+        scores = self("Mul", scores, self.number(scale))
+        if most:
+            share = self("Tanh", self("Div", scores, self.number(most)))
+            scores = self("Mul", share, self.number(most))
+        scores = self.sum(scores, *added)
+        if sink:
+            shares = self("Softmax", self("Concat", scores, sink, axis=-1), axis=-1)
+            shares = self.part(shares, 0, -1, -1)
+        else:
+            shares = self("Softmax", scores, axis=-1)
+        found = self("MatMul", shares, v)
         return self.reshape(self("Transpose", found, perm=[0, 2, 1, 3]), (0, 0, -1))
 
     def behind(self, past: str, new: str) -> str:
@@ -161,18 +176,20 @@ def _multi_head(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     if any(node.output[3:]):
         raise Unsupported(SCORES_READ, PLAIN)
     build, count = _Builder(graph, node), attribute(node, "num_heads")
-    inputs, bias = list(node.input[:3]), graph.constant(given(node, 3))
-    if given(node, 3) and bias is None:
-        raise Unsupported("its bias is computed at run time", "make it a constant")
-    if bias is not None and build.in_heads(inputs[1]):
-        raise Unsupported("its keys are in heads already, and it has a bias", PLAIN)
-    width = bias.size // 3 if bias is not None else graph.shape(inputs[0])[-1]
-    if bias is not None:
+    inputs, bias = list(node.input[:3]), given(node, 3)
+    if bias and len(graph.shape(inputs[1])) != HEADS_RANK:
         # Values may be wider; onnxruntime takes queries and keys to be alike.
-        values = _width(graph, inputs[2], bias.size // 3)
-        width = (bias.size - values) // 2
-        parts = np.split(bias, [width, 2 * width])
-        inputs = [build("Add", x, part) for x, part in zip(inputs, parts, strict=True)]
+        size = graph.shape(bias)[0]
+        width = (size - _width(graph, inputs[2], size // 3)) // 2
+        ends = pairwise((0, width, 2 * width, size))
+        inputs = [
+            build("Add", x, build.part(bias, *end, 0)) for x, end in zip(inputs, ends, strict=True)
+        ]
+    else:
+        # Keys and values that are in heads have theirs already.
+        width = graph.shape(inputs[0])[-1]
+        if bias:
+            inputs[0] = build("Add", inputs[0], build.part(bias, 0, width, 0))
     scale = attribute(node, "scale", 0.0) or (width // count) ** -0.5
     q, k, v = (build.heads(x, count) for x in inputs)
     k, v = build.behind(given(node, 6), k), build.behind(given(node, 7), v)
@@ -214,12 +231,21 @@ def _grouped(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     in heads. How many of these count may be known only at run time, of each batch.
     """
     build = _Builder(graph, node)
-    if not given(node, 1) or not given(node, 2):
-        raise Unsupported("queries, keys and values are packed", PLAIN)
-    _check_grouped(node)
+    if any(node.output[3:]):
+        raise Unsupported(SCORES_READ, PLAIN)
+    # Onnxruntime reads but the first of them in a call without former keys, for all batches.
+    if given(node, 9):
+        raise Unsupported("its places are given", "leave out its position_ids, which count keys")
     heads, fewer = attribute(node, "num_heads"), attribute(node, "kv_num_heads")
     q, k, v = node.input[:3]
-    past, width = _length_of_past(node, graph), graph.shape(q)[-1] // heads
+    width = graph.shape(q)[-1] // heads
+    if not k:
+        width = graph.shape(q)[-1] // (heads + 2 * fewer)
+        ends = np.cumsum([0, heads * width, fewer * width, fewer * width])
+        q, k, v = (build.part(q, int(a), int(b), -1) for a, b in pairwise(ends))
+        for name, count in ((q, heads), (k, fewer)):
+            _declare(build, name, build.dtype, (*graph.shape(node.input[0])[:2], count * width))
+    past = _length_of_past(node, graph)
     total = _total(node, graph, past)
     before = _before(build, past, total)
     if attribute(node, "do_rotary", 0):
@@ -232,18 +258,19 @@ def _grouped(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     many = [_of_each_query(build, x, heads // fewer, width) for x in (k, v)]
     window = attribute(node, "local_window_size", -1)
     scale = attribute(node, "scale", 0.0) or width**-0.5
-    added = build.looking_back(q, many[0], window, before)
-    return build.give(build.attend(q, many[0], many[1], scale, added), k, v)
+    added = given(node, 10), build.looking_back(q, many[0], window, before)
+    most, sink = max(attribute(node, "softcap", 0.0), 0.0), _sink(build, heads)
+    return build.give(build.attend(q, many[0], many[1], scale, *added, most=most, sink=sink), k, v)
 
 
-def _check_grouped(node: onnx.NodeProto) -> None:
-    """Raise Unsupported for what is said beyond queries, keys, values and their numbers."""
-    none_of(node, position_ids=9, attention_bias=10, head_sink=11)
-    if any(node.output[3:]):
-        raise Unsupported(SCORES_READ, PLAIN)
-    for name, plain in (("softcap", 0.0), ("smooth_softmax", 0)):
-        if attribute(node, name, plain) not in (plain, -1):
-            raise Unsupported(f"its scores are changed, by {name}", PLAIN)
+def _sink(build: _Builder, heads: int) -> str:
+    """The score of a key of no value for every query, of each head or 0; "" where there is none."""
+    node, (batch, length, _) = build.node, build.graph.shape(build.node.input[0])
+    score = given(node, 11)
+    if not score and attribute(node, "smooth_softmax", 0) != 1:
+        return ""
+    alone = build.reshape(score, (1, -1, 1, 1)) if score else build.number(0)
+    return build("Expand", alone, np.array([batch, heads, length, 1], np.int64))
 
 
 def _length_of_past(node: onnx.NodeProto, graph: GraphEditor) -> int:
@@ -281,9 +308,7 @@ def _turned(build: _Builder, x: str, heads: int, past: int, before: str) -> str:
     if before:
         steps = np.arange(graph.shape(node.input[0])[1], dtype=np.int64)
         first = build("Add", build.axes("Unsqueeze", before, [1]), steps)
-        sizes = graph.shape(node.input[0])[:2]
-        kind = onnx.helper.make_tensor_type_proto(onnx.TensorProto.INT64, sizes)
-        graph.set_type(first, kind.tensor_type)
+        _declare(build, first, np.dtype(np.int64), graph.shape(node.input[0])[:2])
     turn = onnx.helper.make_node(
         "RotaryEmbedding",
         [x, first, *node.input[7:9]],
@@ -294,6 +319,12 @@ def _turned(build: _Builder, x: str, heads: int, past: int, before: str) -> str:
     )
     build.nodes += rotary(turn, graph)
     return str(turn.output[0])
+
+
+def _declare(build: _Builder, name: str, dtype: np.dtype, shape: Sequence[int]) -> None:
+    kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+    made = onnx.helper.make_tensor_type_proto(kind, shape)
+    build.graph.set_type(name, made.tensor_type)
 
 
 def _of_each_query(build: _Builder, x: str, times: int, width: int) -> str:

@@ -20,6 +20,7 @@ LAYER_NORM_OPSET = 17  # since when ONNX has LayerNormalization itself
 # Since when ONNX's checker takes an operator that onnxruntime takes in older files, too.
 OWN_SINCE = {"GroupNormalization": 21, "LayerNormalization": LAYER_NORM_OPSET}
 HEADS_RANK = 4  # of batch, heads, length and width
+WIDE = np.float32  # what numbers of float16 are summed in
 EPSILON = 1e-12  # of norms with a residual, where they say none
 PLAIN = "let the model be saved without onnxruntime's optimizations, or with basic ones alone"
 
@@ -72,23 +73,44 @@ class LayerBuilder(NodeBuilder):
         if mean and self.graph.opset >= LAYER_NORM_OPSET:
             inputs = [name for name in (x, scale, shift) if name]
             return self("LayerNormalization", *inputs, axis=axis, epsilon=epsilon)
-        if axis != -1:
-            raise Unsupported(f"it normalizes from axis {axis} on", PLAIN)
-        if mean:
-            x = self("Sub", x, self._mean(x))
-        square = self._mean(self("Mul", x, x))
-        root = self("Sqrt", self("Add", square, self.number(epsilon)))
-        return self.sum(self("Mul", self("Div", x, root), scale), shift)
+        return self.norm_of_steps(x, scale, shift, epsilon, axis, mean)[0]
 
-    def _mean(self, x: str) -> str:
-        return self.axes("ReduceMean", x, [-1], keepdims=1)
+    def norm_of_steps(
+        self, x: str, scale: str, shift: str, epsilon: float, axis: int, mean: bool
+    ) -> list[str]:
+        """The same without ONNX's operator, and behind it the mean, where there is one, and one
+        over the deviation: of float16 both are float32, as all that they are computed with."""
+        axes, kept = self._last_axes(x, axis), []
+        narrow = self.dtype == np.float16
+        if narrow:
+            x = self.cast(x, WIDE)
+        if mean:
+            kept = [self.axes("ReduceMean", x, axes, keepdims=1)]
+            x = self("Sub", x, kept[0])
+        square = self.axes("ReduceMean", self("Mul", x, x), axes, keepdims=1)
+        root = self("Sqrt", self("Add", square, np.array(epsilon, WIDE if narrow else self.dtype)))
+        found = self("Div", x, root)
+        if narrow:
+            found = self.cast(found, self.dtype)
+        found = self.sum(self("Mul", found, scale), shift)
+        return [found, *kept, self("Reciprocal", root)]
+
+    def _last_axes(self, x: str, first: int) -> list[int]:
+        if first == -1:
+            return [-1]
+        rank = len(self.graph.shape(x))
+        if not -rank <= first < rank:
+            raise Unsupported(f"it normalizes {rank} axes from {first} on", "export it again")
+        return list(range(first % rank, rank))
 
     def transposed(self, x: str) -> str:
-        """The last two axes of x turned."""
+        """The last two axes of x turned; a vector as it is, as onnxruntime has it."""
         try:
             rank = len(self.graph.shape(x))
         except Unsupported:
             return self("Einsum", x, equation="...ij->...ji")
+        if rank == 1:
+            return x
         return self("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
 
     def heads(self, x: str, count: int) -> str:
@@ -214,13 +236,16 @@ def _embedded(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 def _norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     """LayerNormalization of models older than it, and SimplifiedLayerNormalization."""
-    if any(node.output[1:]):
-        raise Unsupported("its mean or deviation is read", PLAIN)
     build = LayerBuilder(graph, node)
     epsilon, axis = attribute(node, "epsilon", 1e-5), attribute(node, "axis", -1)
     mean = node.op_type == "LayerNormalization"
-    x, scale, shift = node.input[0], node.input[1], given(node, 2)
-    return build.finish(build.norm(x, scale, shift, epsilon, axis, mean))
+    form = node.input[0], node.input[1], given(node, 2), epsilon, axis, mean
+    if not any(node.output[1:]):
+        return build.finish(build.norm(*form))
+    for place, found in enumerate(build.norm_of_steps(*form)):
+        if len(node.output) > place and node.output[place]:
+            build.finish(found, place)
+    return build.nodes
 
 
 def _skip_norm(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
