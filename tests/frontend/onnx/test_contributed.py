@@ -112,6 +112,20 @@ LAYERS = {
         one("FusedGemm", "w", "b", activation="Relu", transB=1), (3, 8), (3, 5),
         {"w": values(5, 8), "b": values(5)},
     ),
+    **{
+        f"FusedGemm and {kind}": (
+            one(
+                "FusedGemm", "w", "b", activation=kind, transB=1,
+                **{f"activation_{name}": number for name, number in numbers.items()},
+            ),
+            (3, 8), (3, 5), {"w": values(5, 8), "b": values(5)},
+        )
+        for kind, numbers in {
+            "Elu": {"alpha": 0.7}, "HardSigmoid": {"alpha": 0.3, "beta": 0.4},
+            "LeakyRelu": {"alpha": 0.2}, "Selu": {"alpha": 1.5, "gamma": 1.1}, "Sigmoid": {},
+            "Softplus": {}, "Softsign": {}, "Tanh": {}, "ThresholdedRelu": {"alpha": 0.6},
+        }.items()
+    },
     "SkipLayerNormalization": (
         one("SkipLayerNormalization", "r", "g", "h", "b", epsilon=1e-5), (1, 3, 8), (1, 3, 8),
         {"r": values(1, 3, 8), "g": values(8), "h": values(8), "b": values(8)},

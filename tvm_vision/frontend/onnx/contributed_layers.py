@@ -20,6 +20,13 @@ LAYER_NORM_OPSET = 17  # since when ONNX has LayerNormalization itself
 # Since when ONNX's checker takes an operator that onnxruntime takes in older files, too.
 OWN_SINCE = {"GroupNormalization": 21, "LayerNormalization": LAYER_NORM_OPSET}
 HEADS_RANK = 4  # of batch, heads, length and width
+# What is fused with convolutions and products, and the attributes that say more of it.
+ACTIVATIONS = {
+    **dict.fromkeys(("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"), ""),
+    **dict.fromkeys(("Elu", "LeakyRelu", "ThresholdedRelu"), "alpha"),
+    "HardSigmoid": "alpha beta",
+    "Selu": "alpha gamma",
+}
 WIDE = np.float32  # what numbers of float16 are summed in
 EPSILON = 1e-12  # of norms with a residual, where they say none
 PLAIN = "let the model be saved without onnxruntime's optimizations, or with basic ones alone"
@@ -157,23 +164,23 @@ def _quick_gelu(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def _activated(build: LayerBuilder, x: str, node: onnx.NodeProto) -> str:
-    """x behind the activation that a fused convolution or product names."""
+    """x behind the activation that a fused convolution or product names: its numbers in order, or
+    each by its name."""
     kind = attribute(node, "activation", "")
     numbers = list(attribute(node, "activation_params", []))
-    for name in ("activation_alpha", "activation_beta"):
-        numbers += [attribute(node, name)] if attribute(node, name) is not None else []
     if not kind:
         return x
-    if kind in ("Relu", "Tanh", "Sigmoid"):
-        return build(kind, x)
-    if kind == "LeakyRelu":
-        return build(kind, x, alpha=numbers[0] if numbers else 0.01)
-    if kind == "HardSigmoid" and len(numbers) == 2:
-        return build(kind, x, alpha=numbers[0], beta=numbers[1])
     if kind == "Clip" and len(numbers) == 2:
         low, high = map(build.number, numbers)
         return build("Max", build("Min", x, high), low)
-    raise Unsupported(f"its activation is {kind} with {len(numbers)} numbers", PLAIN)
+    if kind not in ACTIVATIONS:
+        raise Unsupported(f"its activation is {kind} with {len(numbers)} numbers", PLAIN)
+    names = ACTIVATIONS[kind].split()
+    options = dict(zip(names, numbers, strict=False))
+    for name in names:
+        named = attribute(node, f"activation_{name}")
+        options |= {} if named is None else {name: named}
+    return build(kind, x, **options)
 
 
 def _conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
