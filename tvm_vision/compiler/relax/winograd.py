@@ -1,5 +1,5 @@
 """Winograd's convolution where it is asked for or estimated to be faster: on GPUs, and what decides
-for processors, whose channels lie in blocks (``nchwc/rules.py``).
+for processors, whose channels lie in blocks (``nchwc/convolutions.py``).
 
 A 3×3 convolution of stride 1 with constant weights becomes three kernels: the image transformed
 tile by tile, one product of matrices for each of a transformed tile's (m+2)² numbers, and the

@@ -16,27 +16,19 @@ from tvm import relax, topi
 
 from tvm_vision.topi import nchwc as blocked
 from tvm_vision.topi.nchwc import SlidingWindow
-from tvm_vision.topi.winograd import (
-    Tiling,
-    transform_image_in_blocks,
-    transform_output_in_blocks,
-    transform_weights,
-)
 
-from ..kernel_calls import INJECTIVE, OPAQUE, OUT_FUSABLE
+from ..kernel_calls import OPAQUE, OUT_FUSABLE
 from ..operators import BINARY, UNARY, operator_of, resized
-from ..winograd_cost import ConvShape
+from .convolutions import convolution, convolved, window_of
 from .moved_pixels import moved_pixels
 from .rewriter import NchwcRewriter
 from .sampling import grid_sample
-from .tap_products import TapProducts, as_transposed, of_single_pixels
+from .transposed import transposed_convolution
 from .values import NchwcTensor, Picked
 
 OP = relax.op
 Rule = Callable[[NchwcRewriter, Any], Any]
 
-# Groups of fewer channels than a block are merged, with zeros between them: at most so many.
-MOST_MERGED = 16
 # Rows of a product up to which it is a convolution of images of one pixel, beyond of one image.
 FEW_ROWS = 4
 # By the names that calls have for them; any other is a number.
@@ -47,252 +39,6 @@ PADS = {
 }
 # A selection of channels reads so many tensors at most, as code for each of them is generated.
 MOST_SOURCES = 3
-
-
-def convolution(blocks: NchwcRewriter, call: Any) -> Any:
-    """Constant weights are packed; depthwise ones have a kernel of their own."""
-    weights, shape, attrs = blocks.constant(call.args[1]), blocks.shape(call.args[0]), call.attrs
-    result = blocks.shape(call)
-    usual = _has_layout(attrs, "NCHW", "OIHW")
-    if weights is None or shape is None or result is None or not usual:
-        return None
-    window = _window(attrs, weights.shape[2:])
-    if int(attrs.groups) == 1 and window.strides == (1, 1):
-        few = _few_results(
-            blocks, call, TapProducts.of_windows(window, result[2:]), as_transposed(weights)
-        )
-        if few is not None:
-            return few
-    transformed = _winograd(blocks, call, weights, window, result)
-    if transformed is not None:
-        return transformed
-    return _windows(blocks, call.args[0], weights, window, result, int(attrs.groups))
-
-
-def _few_results(blocks: NchwcRewriter, call: Any, how: TapProducts, weights: np.ndarray) -> Any:
-    """A product for all taps and their sum, in the model's order, where that is less work; None
-    where it is not. weights: (i, o, kh, kw), of a transposed convolution."""
-    inputs, outputs, *_ = weights.shape
-    if weights.dtype != np.float32 or not how.pays(inputs, outputs, blocks.block):
-        return None
-    top, left = how.before
-    window = SlidingWindow((1, 1), (1, 1), top, left, (1, 1))
-    of_product = of_single_pixels(weights)
-    result = (blocks.shape(call)[0], len(of_product), *how.pixels)  # type: ignore[index]
-    products = _dense(blocks, call.args[0], of_product, window, result, 1)
-    if products is None:
-        return None
-    return blocks.compute(
-        lambda x: how.added(x, outputs), [products.var], "sum_of_taps", OUT_FUSABLE
-    )  # fmt: skip
-
-
-def _winograd(
-    blocks: NchwcRewriter, call: Any, weights: Any, window: SlidingWindow, result: Any
-) -> NchwcTensor | None:
-    """Winograd's convolution where it is asked for or estimated to be faster: the image
-    transformed, a convolution of single pixels in a group for each number of a tile, and the
-    result transformed back."""
-    one = SlidingWindow((1, 1), (1, 1), 0, 0, (1, 1))
-    plain = SlidingWindow((3, 3), (1, 1), window.top, window.left, (1, 1))
-    outputs, inputs = weights.shape[:2]
-    usual = window == plain and int(call.attrs.groups) == 1 and weights.dtype == np.float32
-    if not usual or inputs % blocks.block:
-        return None
-    n, _, height, width = result
-    m = blocks.winograd(ConvShape(n, inputs, outputs, height, width))
-    source = blocks.blocked(call.args[0]) if m is not None else None
-    if m is None or source is None:
-        return None
-    tiling = Tiling(m, n, height, width, window.top, window.left)
-    image = blocks.shared(
-        (source.var, tiling),
-        lambda: blocks.compute(
-            lambda x: transform_image_in_blocks(x, tiling), [source.var], "winograd_image", OPAQUE
-        ),
-    )
-    lanes = blocked.blocks_of(outputs, blocks.block) * blocks.block
-    filled = np.zeros((tiling.edge**2, lanes, inputs), np.float32)
-    filled[:, :outputs] = transform_weights(weights, m)
-    packed = blocked.pack_weights(filled.reshape(-1, inputs, 1, 1), blocks.block, blocks.block)
-    size = (inputs, 1, tiling.tiles)
-    product = _convolved(blocks, image, packed, one, size, tiling.edge**2, "winograd_product")
-    called = blocks.compute(
-        lambda x: transform_output_in_blocks(x, tiling), [product], "winograd_output", OUT_FUSABLE
-    )
-    return NchwcTensor(blocks.emit(called), tuple(result))
-
-
-def transposed_convolution(blocks: NchwcRewriter, call: Any) -> Any:
-    """One convolution for the pixels of all places between strides, as channels, which are moved
-    to their places.
-
-    Pixel o of the result is the sum over x[i] w[k] with o + top = i stride + k: of one remainder of
-    o + top, every stride-th k.
-    """
-    weights, attrs, result = blocks.constant(call.args[1]), call.attrs, blocks.shape(call)
-    usual = _has_layout(attrs, "NCHW", "IOHW") and int(attrs.groups) == 1
-    if weights is None or result is None or not usual or any(int(d) != 1 for d in attrs.dilation):
-        return None
-    source = blocks.blocked(call.args[0])
-    if source is None or weights.dtype != np.float32:
-        return None
-    strides = [int(stride) for stride in attrs.strides]
-    before = [int(pixels) for pixels in attrs.padding[:2]]
-    how = TapProducts.of_transposed(weights.shape[2:], strides, before, result[2:])
-    inputs, outputs, *_ = weights.shape
-    if how.is_better_by_remainder(inputs, outputs, blocks.block):
-        apart = _by_remainder(weights, how, outputs)
-        unused = blocked.pitch_of(strides[1]) - strides[1]
-        filled = np.pad(apart, [(0, 0), (0, 0), (0, unused), *[(0, 0)] * 3])
-        sums = _of_remainders(blocks, source, filled, how)
-        return _spread(blocks, sums, how, outputs)
-    few = _few_results(blocks, call, how, weights)
-    if few is not None:
-        return few
-    lanes = blocked.blocks_of(outputs, blocks.block) * blocks.block
-    apart = np.moveaxis(_by_remainder(weights, how, lanes), 0, 2)
-    sums = _of_remainders(blocks, source, apart, how)
-    moved = blocks.compute(
-        lambda x: blocked.interleave(x, strides, before, result[1:]), [sums], "interleave",
-        INJECTIVE,
-    )  # fmt: skip
-    return _result(blocks, moved, result)
-
-
-def _by_remainder(weights: np.ndarray, how: TapProducts, lanes: int) -> np.ndarray:
-    """Weights (i, o, kh, kw) of a transposed convolution as those of one for each remainder: (lanes
-    for o, sh, sw, i, *taps), the last tap first."""
-    inputs, outputs, *kernel = weights.shape
-    apart = np.zeros((lanes, *how.strides, inputs, *how.taps), np.float32)
-    for kh, kw in np.ndindex(*kernel):
-        (jh, rh), (jw, rw) = divmod(kh, how.strides[0]), divmod(kw, how.strides[1])
-        row, column = how.taps[0] - 1 - jh, how.taps[1] - 1 - jw
-        apart[:outputs, rh, rw, :, row, column] = weights[:, :, kh, kw].T
-    return apart
-
-
-def _of_remainders(
-    blocks: NchwcRewriter, source: NchwcTensor, apart: np.ndarray, how: TapProducts
-) -> Any:
-    """The variable of a convolution with weights (*channels, i, *taps) at all places."""
-    window = SlidingWindow.of_list([*how.taps, 1, 1, how.taps[0] - 1, how.taps[1] - 1, 1, 1])
-    weights = apart.reshape(-1, *apart.shape[3:])
-    packed = blocked.pack_weights(weights, blocks.block, blocks.block)
-    return _convolved(blocks, source.var, packed, window, (weights.shape[1], *how.places))
-
-
-def _spread(blocks: NchwcRewriter, sums: Any, how: TapProducts, outputs: int) -> Any:
-    """Channels (outputs, sh, sw) in blocks as an image in the model's order, without what is left
-    out of it."""
-    n = int(sums.ty.shape[0])
-    apart = blocks.compute(
-        lambda x: blocked.spread(x, how.strides, outputs), [sums], "spread", OPAQUE
-    )
-    whole = tuple(p * s for p, s in zip(how.places, how.strides, strict=True))
-    image = OP.reshape(blocks.emit(apart), (n, outputs, *whole))
-    if whole == how.size:
-        return image
-    ends = [first + size for first, size in zip(how.first, how.size, strict=True)]
-    return OP.strided_slice(blocks.emit(image), [2, 3], list(how.first), ends)
-
-
-def _windows(
-    blocks: NchwcRewriter, source: Any, weights: Any, window: SlidingWindow, result: Any,
-    groups: int,
-) -> Any:  # fmt: skip
-    """A convolution in blocks, of whatever groups."""
-    channels = blocks.shape(source)[1]  # type: ignore[index]
-    if groups > 1 and groups == channels:
-        return _depthwise(blocks, source, weights, window, result)
-    together = _together(groups, channels, result[1], blocks.block)
-    if together > MOST_MERGED:
-        return None
-    if together > 1:
-        weights = blocked.merge_groups(weights, groups, together)
-    return _dense(blocks, source, weights, window, result, -(-groups // together))
-
-
-def _dense(
-    blocks: NchwcRewriter,
-    source: Any,
-    weights: Any,
-    window: SlidingWindow,
-    result: Any,
-    groups: int,
-) -> Any:
-    """A convolution whose groups are whole blocks. Few channels are read as the model has them."""
-    channels = blocks.shape(source)[1]  # type: ignore[index]
-    direct = blocks.value(source) is None and groups == 1 and channels < blocks.block
-    if direct:
-        data, inner = blocks.plain(source), channels
-    else:
-        value = blocks.blocked(source)
-        if value is None:
-            return None
-        data, inner = value.var, blocks.block
-    packed = blocked.pack_weights(weights, blocks.block, inner)
-    size = (weights.shape[1], *result[2:])
-    called = _convolved(blocks, data, packed, window, size, groups)
-    return NchwcTensor(called, tuple(result))
-
-
-def _convolved(
-    blocks: NchwcRewriter, data: Any, packed: np.ndarray, window: SlidingWindow, size: Any,
-    groups: int = 1, name: str = "conv2d",
-) -> Any:  # fmt: skip
-    """The variable of a convolution as ``topi.nchwc.convolution`` computes it."""
-    call = blocks.compute(
-        lambda x, w: blocked.convolution(x, w, window, size, groups),
-        [data, relax.const(packed)], name, OUT_FUSABLE,
-    )  # fmt: skip
-    return blocks.emit(call)
-
-
-def _depthwise(
-    blocks: NchwcRewriter, image: Any, weights: Any, window: SlidingWindow, result: Any
-) -> Any:
-    source = blocks.blocked(image)
-    if source is None:
-        return None
-    repeated = result[1] // source.shape[1]
-    if repeated > 1:
-        channels = np.arange(result[1]) // repeated
-        rows = np.stack([np.zeros_like(channels), channels], axis=1)
-        n, _, h, w = source.shape
-        source = blocks.gather(Picked((source,), rows, (n, result[1], h, w)))
-    packed = relax.const(blocked.pack_depthwise(weights, blocks.block))
-    called = blocks.compute(
-        lambda x, w: blocked.depthwise(x, w, window, result[2:]),
-        [source.var, packed], "depthwise_conv2d", OUT_FUSABLE,
-    )  # fmt: skip
-    return NchwcTensor(blocks.emit(called), tuple(result))
-
-
-def _together(groups: int, channels: int, out: int, block: int) -> int:
-    """How many groups are whole blocks on both sides, as few as can be; all of them where fewer
-    leave a rest that is more than what fills up the last block."""
-    for together in range(1, groups):
-        merged = -(-groups // together)
-        sides = [together * side // groups for side in (channels, out)]
-        whole = all(side % block == 0 for side in sides)
-        blocks = [merged * side // block for side in sides]
-        if whole and blocks == [blocked.blocks_of(side, block) for side in (channels, out)]:
-            return together
-    return groups
-
-
-def _has_layout(attrs: Any, data: str, kernel: str) -> bool:
-    """Whether a convolution's axes are in the order of ``data``, its weights' in that of
-    ``kernel``."""
-    found = str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or data)
-    return found == (data, kernel, data)
-
-
-def _window(attrs: Any, kernel: Any) -> SlidingWindow:
-    kh, kw = kernel
-    numbers = [*attrs.strides, *attrs.padding[:2], *attrs.dilation]
-    return SlidingWindow.of_list([kh, kw, *numbers])
 
 
 def product(blocks: NchwcRewriter, call: Any) -> Any:
@@ -313,7 +59,7 @@ def product(blocks: NchwcRewriter, call: Any) -> Any:
     lanes = blocked.blocks_of(out, blocks.block) * blocks.block
     if few:
         window = SlidingWindow((1, 1), (1, 1), 0, 0, (1, 1))
-        called = _convolved(blocks, image, packed, window, (depth, 1, 1), name="dense")
+        called = convolved(blocks, image, packed, window, (depth, 1, 1), name="dense")
         called = OP.reshape(called, (rows, lanes))
     else:
         called = blocks.compute(
@@ -417,7 +163,7 @@ def max_pool(blocks: NchwcRewriter, call: Any) -> Any:
     value, result = blocks.blocked(call.args[0], pack=False), blocks.shape(call)
     if value is None or result is None or not _is_plain_image(call.attrs):
         return None
-    window = _window(call.attrs, [int(size) for size in call.attrs.pool_size])
+    window = window_of(call.attrs, [int(size) for size in call.attrs.pool_size])
     called = blocks.compute(
         lambda x: blocked.max_pool(x, window, result[2:]), [value.var], "max_pool2d", OUT_FUSABLE
     )  # fmt: skip
