@@ -126,6 +126,9 @@ class CompileOptions:
         "pieces of a tensor that lie in one piece read where they are, without a kernel"
     )
     join_branches: bool = _switch("convolutions of one image that are added up as one convolution")
+    repeated_parts: bool = _switch(
+        "what is repeated for all pixels beside what each has is convolved, or multiplied, once"
+    )
     sink_resizes: bool = _switch("enlargements behind the convolutions of one pixel that read them")
     join_moves: bool = _switch(
         "turned axes, reshapes and parts between two computations as one move, products' rows in "

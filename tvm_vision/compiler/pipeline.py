@@ -78,6 +78,7 @@ from .relax.pool_before_concat import pools_before_concats
 from .relax.pools_in_steps import pools_in_steps
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
 from .relax.qdq.to_int8 import bytes_wanted, in_bytes
+from .relax.repeated_parts import LINEAR, repeated_parts
 from .relax.resizes_in_steps import resizes_in_steps
 from .relax.rows_as_images import rows_as_images
 from .relax.rows_in_order import rows_in_order
@@ -221,7 +222,16 @@ def _widen_fp16(network: Compilation) -> None:
     network.module = widen_fp16(network.module)
 
 
+def _repeated_parts(network: Compilation, operators: Collection[str] = LINEAR) -> None:
+    # Multiplications that are worth a kernel more: by the models of renoir and tgl 2^20, on a
+    # processor fewer; large GPUs do many while a kernel starts.
+    least = 1 << (20 if network.on_new_gpu else 24 if network.on_gpu else 17)
+    network.module = repeated_parts(network.module, least, operators)
+
+
 def _volumes_as_images(network: Compilation) -> None:
+    if network.options.repeated_parts:  # convolutions of three axes are none any more after it
+        _repeated_parts(network, {"relax.nn.conv3d"})
     network.module = volumes_as_images(transposed_convolutions(network.module, least=3))
 
 
@@ -477,6 +487,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("dead_code", RELAX, _relax(DEAD_CODE)),
     Phase("banded_products", RELAX, _relax_on(banded_products), 3),
     Phase("pools_in_steps", RELAX, _relax_on(pools_in_steps), 3),
+    Phase("repeated_parts", RELAX, _repeated_parts, 3, lambda n: n.options.repeated_parts),
     Phase("sink_resizes", RELAX, _relax_on(sink_resizes), 3, lambda n: n.options.sink_resizes),
     Phase("norms_of_images", RELAX, _relax_on(norms_of_images), 3, lambda n: n.on_gpu),
     Phase("group_norms", RELAX, _relax_on(group_norms), 3, lambda n: n.on_gpu),
