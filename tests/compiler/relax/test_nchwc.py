@@ -15,10 +15,12 @@ from support.interpreter import run
 from support.networks import NETWORKS, reference
 from support.relax_models import constant, module_of
 from tvm_vision.compiler import compile_model
+from tvm_vision.compiler.relax.nchwc.tap_products import TapProducts
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import cpu_schedules
 from tvm_vision.schedules.cpu.processor import vector_lanes
+from tvm_vision.topi import nchwc as blocked
 
 OP = relax.op
 # Processors with vectors of 4, 8 and, on most machines, 16 floats.
@@ -540,9 +542,10 @@ def few_results(draw):
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     pads = [draw(st.integers(max(0, r - side), r)) for r, side in zip(reach, size, strict=True)]
     pads += [draw(st.integers(0, 3)) for _ in reach]
+    strides = draw(st.sampled_from([(1, 1), (1, 1), (1, 2), (3, 1)]))
     return {
         "operator": "Conv", "shape": shape, "weights": (out, channels, *kernel),
-        "attributes": {"dilations": dilation, "pads": pads},
+        "attributes": {"dilations": dilation, "pads": pads, "strides": strides},
     }  # fmt: skip
 
 
@@ -611,6 +614,29 @@ def test_taps_are_channels_where_that_is_less_work(channels, out, kernel, taken,
 
     kernels = assert_same(build, (1, channels, 20, 20))
     assert any("sum_of_taps" in kernel for kernel in kernels) is taken
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "out", "window"),
+    [
+        ((7, 7), (1, 1), 3, (7, 1)),
+        ((9, 9), (1, 1), 3, (9, 1)),
+        ((3, 3), (1, 1), 1, (1, 1)),
+        ((3, 7), (2, 1), 1, (3, 1)),
+        ((7, 3), (1, 2), 1, (1, 3)),
+    ],
+)
+def test_taps_of_large_windows_are_those_of_one_axis(kernel, strides, out, window):
+    moved = blocked.SlidingWindow(kernel, strides, 1, 1, (1, 1))
+    ways = TapProducts.of_windows(moved, (64, 64))
+    way = min(ways, key=lambda way: way.cost(16, out, 16))
+    assert way.window.kernel == window and way.pays(16, out, 16)
+
+    def build(builder, x):
+        weights = constant(1, out, 16, *kernel)[0]
+        return builder.emit(OP.nn.conv2d(x, weights, strides=strides, padding=1))
+
+    assert any("sum_of_taps" in name for name in assert_same(build, (1, 16, 64, 64)))
 
 
 @pytest.mark.parametrize("stride", [2, 3, 4, 8])

@@ -19,7 +19,7 @@ from tvm_vision.topi.winograd import (
 from ..kernel_calls import OPAQUE, OUT_FUSABLE
 from ..winograd_cost import ConvShape
 from .rewriter import NchwcRewriter
-from .tap_products import TapProducts, as_transposed, of_single_pixels
+from .tap_products import TapProducts, as_transposed
 from .values import NchwcTensor, Picked
 
 # Groups of fewer channels than a block are merged, with zeros between them: at most so many.
@@ -34,10 +34,11 @@ def convolution(blocks: NchwcRewriter, call: Any) -> Any:
     if weights is None or shape is None or result is None or not usual:
         return None
     window = window_of(attrs, weights.shape[2:])
-    if int(attrs.groups) == 1 and window.strides == (1, 1):
-        few = few_results(
-            blocks, call, TapProducts.of_windows(window, result[2:]), as_transposed(weights)
-        )
+    ways = list(TapProducts.of_windows(window, result[2:])) if int(attrs.groups) == 1 else []
+    if ways:
+        outputs, inputs, *_ = weights.shape
+        how = min(ways, key=lambda way: way.cost(inputs, outputs, blocks.block))
+        few = few_results(blocks, call, how, as_transposed(weights))
         if few is not None:
             return few
     transformed = _winograd(blocks, call, weights, window, result)
@@ -52,11 +53,9 @@ def few_results(blocks: NchwcRewriter, call: Any, how: TapProducts, weights: np.
     inputs, outputs, *_ = weights.shape
     if weights.dtype != np.float32 or not how.pays(inputs, outputs, blocks.block):
         return None
-    top, left = how.before
-    window = SlidingWindow((1, 1), (1, 1), top, left, (1, 1))
-    of_product = of_single_pixels(weights)
+    of_product = how.of_product(weights)
     result = (blocks.shape(call)[0], len(of_product), *how.pixels)  # type: ignore[index]
-    products = _dense(blocks, call.args[0], of_product, window, result, 1)
+    products = _dense(blocks, call.args[0], of_product, how.window, result, 1)
     if products is None:
         return None
     return blocks.compute(
