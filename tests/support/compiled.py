@@ -62,6 +62,18 @@ def executor_of(made: CompiledModel, device: Any = None) -> graph_executor.Graph
     return executor
 
 
+def results_of(
+    module: tvm.IRModule, signature: Any, target: str, arrays: Iterable[np.ndarray], **options: Any
+) -> list[np.ndarray]:
+    """All results of a module compiled for "vulkan" or "llvm", on that device, for its inputs."""
+    device = tvm.device("vulkan" if target == "vulkan" else "cpu")
+    executor = executor_of(compile_model(module, signature, target=target, **options), device)
+    for number, array in enumerate(arrays):
+        executor.set_input(number, array)
+    executor.run()
+    return [executor.get_output(i).numpy() for i in range(executor.num_outputs)]
+
+
 def outputs_for(
     executor: graph_executor.GraphExecutor, feeds: Iterable[dict[str, np.ndarray]]
 ) -> list[dict[str, np.ndarray]]:

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 from tvm import relax
 
-from support.compiled import executor_of
+from support.compiled import results_of
 from support.relax_models import module_of
-from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax.channels_last import calls_of
 from tvm_vision.compiler.relax.pool_before_concat import pools_before_concats
 
@@ -38,14 +36,8 @@ def test_each_part_has_a_pool_of_its_own_and_values_stay(kind: str) -> None:
     (concat,) = calls_of(moved, "relax.concat")
     assert list(map(int, concat.ty.shape)) == [1, 4, 4, 8]
     arrays = [np.random.default_rng(i).standard_normal(s).astype("f4") for i, s in enumerate(PARTS)]
-    results = []
-    for each in (module, moved):
-        executor = executor_of(compile_model(each, signature, target="llvm"), tvm.cpu())
-        for number, array in enumerate(arrays):
-            executor.set_input(number, array)
-        executor.run()
-        results.append(executor.get_output(0).numpy())
-    np.testing.assert_array_equal(*results)
+    (wanted,), (found,) = (results_of(each, signature, "llvm", arrays) for each in (module, moved))
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 from tvm import relax
 
-from support.compiled import executor_of
+from support.compiled import results_of
 from support.relax_models import module_of, operators_in
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax.channels_last import calls_of
@@ -191,15 +190,6 @@ FORMS: dict[str, tuple[Build, tuple[Any, ...], list[Any]]] = {
     "a chain": (chain, (IMAGE, VECTOR), [(1, 1), (1, 1), (9, 8), (1, 1)]),
     "two convolutions": (twice, (IMAGE, VECTOR), [(9, 8), (1, 1)] * 2),
 }  # fmt: skip
-
-
-def results_of(mod: tvm.IRModule, signature: Any, target: str, arrays: Any, **how: Any) -> Any:
-    device = tvm.device("vulkan" if target == "vulkan" else "cpu")
-    executor = executor_of(compile_model(mod, signature, target=target, **how), device)
-    for number, array in enumerate(arrays):
-        executor.set_input(number, array)
-    executor.run()
-    return [executor.get_output(i).numpy() for i in range(executor.num_outputs)]
 
 
 def arrays_of(shapes: Any, dtype: str = "float32") -> list[np.ndarray]:

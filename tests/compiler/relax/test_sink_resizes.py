@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 from tvm import relax
 
-from support.compiled import executor_of
+from support.compiled import results_of
 from support.relax_models import module_of
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.relax import sink_resizes as module
@@ -68,15 +67,6 @@ def concatenated(*sources: int, twice: bool = False) -> Build:
         return [result, builder.emit(OP.nn.relu(joined))] if twice else result
 
     return build
-
-
-def results_of(mod: tvm.IRModule, signature: Any, target: str, arrays: Any, **how: Any) -> Any:
-    device = tvm.device("vulkan" if target == "vulkan" else "cpu")
-    executor = executor_of(compile_model(mod, signature, target=target, **how), device)
-    for number, array in enumerate(arrays):
-        executor.set_input(number, array)
-    executor.run()
-    return [executor.get_output(i).numpy() for i in range(executor.num_outputs)]
 
 
 FORMS: dict[str, tuple[Build, tuple[Any, ...]]] = {

@@ -6,7 +6,7 @@ those of this call come behind them, and both together go out again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -244,7 +244,7 @@ def _grouped(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         ends = np.cumsum([0, heads * width, fewer * width, fewer * width])
         q, k, v = (build.part(q, int(a), int(b), -1) for a, b in pairwise(ends))
         for name, count in ((q, heads), (k, fewer)):
-            _declare(build, name, build.dtype, (*graph.shape(node.input[0])[:2], count * width))
+            graph.set_shape(name, build.dtype, (*graph.shape(node.input[0])[:2], count * width))
     past = _length_of_past(node, graph)
     total = _total(node, graph, past)
     before = _before(build, past, total)
@@ -308,7 +308,7 @@ def _turned(build: _Builder, x: str, heads: int, past: int, before: str) -> str:
     if before:
         steps = np.arange(graph.shape(node.input[0])[1], dtype=np.int64)
         first = build("Add", build.axes("Unsqueeze", before, [1]), steps)
-        _declare(build, first, np.dtype(np.int64), graph.shape(node.input[0])[:2])
+        graph.set_shape(first, np.dtype(np.int64), graph.shape(node.input[0])[:2])
     turn = onnx.helper.make_node(
         "RotaryEmbedding",
         [x, first, *node.input[7:9]],
@@ -319,12 +319,6 @@ def _turned(build: _Builder, x: str, heads: int, past: int, before: str) -> str:
     )
     build.nodes += rotary(turn, graph)
     return str(turn.output[0])
-
-
-def _declare(build: _Builder, name: str, dtype: np.dtype, shape: Sequence[int]) -> None:
-    kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
-    made = onnx.helper.make_tensor_type_proto(kind, shape)
-    build.graph.set_type(name, made.tensor_type)
 
 
 def _of_each_query(build: _Builder, x: str, times: int, width: int) -> str:

@@ -364,6 +364,11 @@ class GraphEditor:
         """Note the type of a value that a new node gives."""
         self._types[name] = tensor
 
+    def set_shape(self, name: str, dtype: np.dtype, shape: Sequence[int]) -> None:
+        """Note the type of a tensor that a new node gives."""
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        self.set_type(name, helper.make_tensor_type_proto(kind, shape).tensor_type)
+
     def make_constant(self, value: np.ndarray, like: str = "constant") -> str:
         """The name of a new weight with this value."""
         name = self.fresh(like)

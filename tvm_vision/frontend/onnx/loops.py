@@ -190,7 +190,7 @@ class _Unrolling:
             index = np.array(place, np.int64)
             parts = [self.steps("Gather", name, index, axis=0) for name in inputs]
             for part, size in zip(parts[len(inputs) - scanned :], sizes, strict=True):
-                self.graph.set_type(part, _tensor_type(size[1:]))
+                self.graph.set_shape(part, np.dtype(np.float32), size[1:])
             results.append(self._scan(parts, scanned))
         return [self._stacked(list(values)) for values in zip(*results, strict=True)]
 
@@ -199,8 +199,3 @@ class _Unrolling:
             raise Unsupported("it has no steps, and results of each", BY_DATA)
         parts = [self.steps.axes("Unsqueeze", value, [axis]) for value in values]
         return self.steps("Concat", *parts, axis=axis)
-
-
-def _tensor_type(shape: Sequence[int]) -> onnx.TypeProto.Tensor:
-    made = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, list(shape))
-    return made.tensor_type

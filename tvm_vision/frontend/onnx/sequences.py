@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
-from onnx import helper
 
 from ...errors import UnsupportedModelError
 from ..refusals import Cut, Refusal, RefusedNodes, Remedy
@@ -227,10 +226,10 @@ def _split(walk: _Walk, node: onnx.NodeProto, steps: NodeBuilder) -> None:
     of_one = given is None and not attribute(node, "keepdims", 1)
     if of_one:
         parts = [steps.axes("Squeeze", part, [axis]) for part in parts]
-    kind = helper.np_dtype_to_tensor_dtype(walk.graph.dtype(node.input[0]))
+    dtype = walk.graph.dtype(node.input[0])
     for part, one in zip(parts, sizes, strict=True):
         own = [*shape[:axis], *([] if of_one else [one]), *shape[axis + 1 :]]
-        walk.graph.set_type(part, helper.make_tensor_type_proto(kind, own).tensor_type)
+        walk.graph.set_shape(part, dtype, own)
     walk.members[node.output[0]] = parts
 
 

@@ -131,7 +131,7 @@ class RecurrentTile:
 
     def keeps_weights(self, form: RecurrentForm, size: int) -> bool:
         """Whether a thread of a GPU has registers for its weights of all steps."""
-        return not self.numbers and sum(form.products) * size // self.slices <= MOST_KEPT
+        return sum(form.products) * size // self.slices <= MOST_KEPT
 
     def shared_numbers(self, form: RecurrentForm, size: int) -> int:
         """Numbers of a workgroup in shared memory: states, and the sums of its slices."""

@@ -184,8 +184,7 @@ class BoundedGraph:
         outputs = [self.editor.fresh(f"{self.node.name}/{operator}") for _ in types]
         self._append(helper.make_node(operator, names, outputs, domain=OWN, **attrs))
         for output, (dtype, shape) in zip(outputs, types, strict=True):
-            kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-            self.editor.set_type(output, helper.make_tensor_type_proto(kind, shape).tensor_type)
+            self.editor.set_shape(output, np.dtype(dtype), shape)
         return outputs
 
     def again(
