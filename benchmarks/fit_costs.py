@@ -9,7 +9,7 @@ kernels' shapes. Printed are for each template the costs as they stand in
 ``schedules/cost/device_model.py``, fitted ones beside them, and both's error and regret: the time
 of the tile ranked first among those measured for a kernel, over that of the best. ``--recorded``
 prints the constants whose data lies in benchmarks/results: the cost of a launch. The timings that
-the tile models were fitted to were not kept, only what benchmarks/schedules.md says of them, so
+the tile models were fitted to were not kept, only what benchmarks/schedules says of them, so
 their costs cannot be found again from the repository alone: tune, and fit to those records, or to
 those of benchmarks/products.py.
 """

@@ -6,7 +6,7 @@
 A load of a subgroup whose threads read numbers far from each other takes a cache a cycle for each
 line, though every line may be used up by the loads that follow: a convolution to one channel with a
 thread for each pixel took an H200 5.6 times as long as with a workgroup for some of them, where
-models of bytes had it faster, and as long as its lines said (schedules.md, "Many short sums").
+models of bytes had it faster, and as long as its lines said (schedules/sums.md, "Many short sums").
 Lines are counted in the GLSL that is made of kernels, for the first subgroup of a workgroup in the
 middle of the grid, in the first turn of each loop; where data say what is read, it is left out.
 Without MODELS the operators of ``benchmarks.operators`` are compiled, each by itself.

@@ -13,7 +13,11 @@ ROOT = Path(__file__).resolve().parents[2]
 INDEX = ROOT / "docs" / "README.md"
 PAGES = sorted(
     path
-    for pattern in ("*.md", "docs/**/*.md", "examples/*.md", "benchmarks/*.md", ".github/**/*.md")
+    for pattern in (
+        "*.md",
+        "examples/*.md",
+        *(f"{folder}/**/*.md" for folder in ("docs", "benchmarks", ".github")),
+    )
     for path in ROOT.glob(pattern)
 )
 # Beside links, sources and documents name documents by their path.

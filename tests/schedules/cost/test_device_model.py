@@ -344,7 +344,7 @@ def test_every_estimate_takes_the_device(module: Any, tile: Any, shape: Any) -> 
 
 
 def test_costs_of_a_fit_go_with_its_units() -> None:
-    """What was fitted, number by number: benchmarks/schedules.md says to which measurements."""
+    """What was fitted, number by number: benchmarks/schedules says to which measurements."""
     for model in (DISCRETE, CPU, UNKNOWN):
         assert model.source == FITTED
         costs = (model.gemm, model.coopmat, model.direct_conv)

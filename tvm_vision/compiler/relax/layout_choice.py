@@ -30,8 +30,9 @@ GROUPS_LOSE = 100e-9  # one of a convolution in groups, depthwise ones too
 LARGE_LOSE = 4  # times as much: large windows of each channel, the least of four on an H200
 GATE_LOSES = 2.5
 TURN_LOSES = 2.0  # a kernel that turns axes
-# Of bytes, as static models of integrated GPUs have it, which lose most (benchmarks/schedules.md):
-# a multiplication of a dense convolution in the model's order, where each byte is found by itself.
+# Of bytes, as static models of integrated GPUs have it, which lose most: a multiplication of a
+# dense convolution in the model's order, where each byte is found by itself
+# (benchmarks/schedules/convolutions.md).
 BYTES_GAIN = 1000e-9
 TURN_OF_BYTES_LOSES = 20.0
 # Elsewhere.
@@ -105,14 +106,15 @@ def channels_last_pays(mod: tvm.IRModule, transposed: tvm.IRModule, measured: bo
     bytes by words.
 
     ``transposed`` is ``mod`` in that layout. In fp16 both take matrices, and channels last lie in
-    vectors for dense convolutions. What is measured is added up (benchmarks/schedules.md): these
-    gain by each multiplication; convolutions in groups lose, gates (squeeze-excite) do, whose means
-    over the image have few threads then, and so does each turn of axes that the network's own order
-    needs not, a kernel by itself. Of bytes dense ones gain so much that they pay for turns within a
-    network, those of a U-Net for example. With few convolutions dense ones must prevail, and axes
-    be turned at the network's ends alone; so must they on devices that nobody measured: their
-    memory holds up what is not dense, and what is of one row, which gains nothing then and pays for
-    the turns at its ends (benchmarks/static.md).
+    vectors for dense convolutions. What is measured is added up
+    (benchmarks/schedules/convolutions.md): these gain by each multiplication; convolutions in
+    groups lose, gates (squeeze-excite) do, whose means over the image have few threads then, and so
+    does each turn of axes that the network's own order needs not, a kernel by itself. Of bytes
+    dense ones gain so much that they pay for turns within a network, those of a U-Net for
+    example. With few convolutions dense ones must prevail, and axes be turned at the network's
+    ends alone; so must they on devices that nobody measured: their memory holds up what is not
+    dense, and what is of one row, which gains nothing then and pays for the turns at its ends
+    (benchmarks/static.md).
     """
     convolutions = convolutions_of(transposed)
     ends = len(_tensors(mod["main"].params)) + len(_tensors([mod["main"].body]))

@@ -28,7 +28,7 @@ VECTORS, SLICES, LEAST_VECTORS = (4, 2, 1), (1, 2, 4, 8), 16
 # Of a number of a state.
 SHARED_BYTES = 4
 # Of weights that a unit reads from a cache in a cycle; what a step waits for beside its launch, on
-# an H200; what launches have to gain (benchmarks/schedules.md, "Steps as launches").
+# an H200; what launches have to gain (benchmarks/schedules/recurrences.md, "Steps as launches").
 CACHE_BYTES, STEP_CYCLES, LEAST_GAIN = 64, 5500, 1.2
 # Where each step is a launch, most threads of a workgroup, and the fewest numbers of a state that
 # it may have: what lies side by side in memory for one vector of weights of each.

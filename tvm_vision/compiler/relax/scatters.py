@@ -40,7 +40,7 @@ from .sorting import sorted_rows
 # So few updates are looked at by each place itself: a second kernel takes longer.
 FEW = 8
 # More comparisons, of each element with each update, take longer than to sort the updates, by the
-# models of renoir, phoenix and tgl (benchmarks/schedules.md).
+# models of renoir, phoenix and tgl (benchmarks/schedules/places.md).
 MOST_COMPARED = 1 << 23
 
 

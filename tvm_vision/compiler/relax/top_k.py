@@ -24,7 +24,7 @@ from .sorting import sorted_rows
 MOST = 1 << 14
 MOST_COMPARED = 1 << 29  # by all rows
 # Numbers of all rows that are sorted sooner than the k-th is found by its digits, by the models of
-# renoir and phoenix, whatever k is (benchmarks/schedules.md).
+# renoir and phoenix, whatever k is (benchmarks/schedules/places.md).
 MOST_SORTED = 1 << 16
 # So few comparisons a unit are done sooner by all units than what one workgroup does in turn, where
 # there are many units: an H200 takes as long either way for 8,400 numbers.

@@ -3,7 +3,8 @@
 Windows that lie beside each other share no number, so they are rows of a matrix, and the weights of
 each channel its columns. A convolution over the one to three channels of an image fills them up
 with zeros, and what a transformer wants is rows: a product has neither those zeros nor the turn
-behind it. Networks whose convolutions have more channels gain nothing (benchmarks/schedules.md).
+behind it. Networks whose convolutions have more channels gain nothing
+(benchmarks/schedules/convolutions.md).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ the same way: ``dataclasses.replace`` of a description.
 The costs of the tile models come with the units that they were fitted with: both hold together, and
 for no other device. So fitted descriptions stay as they are, and where costs name no units they go
 with those of the device. ``benchmarks/fit_costs.py`` fits costs again. The measurements behind the
-present ones are described in benchmarks/schedules.md; most of the timings themselves were not kept.
+present ones are described in benchmarks/schedules; most of the timings themselves were not kept.
 """
 
 from __future__ import annotations
@@ -257,8 +257,9 @@ class DeviceModel:
 
 
 # Fitted to 895 products of float32 that fetch ahead, on an H200; ``step``, ``sliced`` and
-# ``narrow`` chosen by 1,160 of convolutions and other products besides (benchmarks/schedules.md,
-# "Tiles of float32, estimated anew"). Words of bytes were not measured.
+# ``narrow`` chosen by 1,160 of convolutions and other products besides
+# (benchmarks/schedules/products.md, "Tiles of float32, estimated anew"). Words of bytes
+# were not measured.
 GEMM = GemmCosts(
     units=None,
     fetch=161.0,
@@ -278,7 +279,8 @@ GEMM = GemmCosts(
     split_k=SplitKCosts(total=1500.0, part=0.006, margin=1.0),
 )
 # Of narrower subgroups than AMD's, of which no GPU was measured: fitted to 1,532 products of an
-# H200 before these fetched ahead, on 32 units (benchmarks/schedules.md, "Versions on the way").
+# H200 before these fetched ahead, on 32 units (benchmarks/schedules/README.md, "Versions on the
+# way").
 # Intel's compiler makes slower kernels of the tiles that the costs above choose
 # (benchmarks/static.md).
 NARROW = GemmCosts(
@@ -299,10 +301,10 @@ NARROW = GemmCosts(
     registers=0,
 )
 # What an H200's driver gives the workgroups of a unit together, whatever the chip has
-# (benchmarks/schedules.md, "Shared memory of a unit").
+# (benchmarks/schedules/products.md, "Shared memory of a unit").
 SHARED_AT_ONCE = 48 << 10
-# Fitted to 672 kernels on an H200 (benchmarks/schedules.md, "Halves"). That bytes are multiplied
-# twice as fast was not fitted.
+# Fitted to 672 kernels on an H200 (benchmarks/schedules/products.md, "Halves"). That bytes are
+# multiplied twice as fast was not fitted.
 COOPMAT = CoopmatCosts(
     units=Units(98, schedulers=4, lanes=32, threads=2048, shared_bytes=SHARED_AT_ONCE),
     step=250.0,
@@ -312,18 +314,19 @@ COOPMAT = CoopmatCosts(
     product=20.0,
     start=4300.0,
     output=27.0,
-    # Chosen by 1,164 timings of 34 products (benchmarks/schedules.md, "Subtiles"). That subtiles
-    # take less by themselves was their shared memory, which counts since.
+    # Chosen by 1,164 timings of 34 products (benchmarks/schedules/products.md, "Subtiles").
+    # That subtiles take less by themselves was their shared memory, which counts since.
     subtiles=1.0,
     subtiles_split_k=1.2,
     # Chosen by 119 timings of 5 products and 856 of 10 others, which 1.05 to 1.3 fit alike
-    # (benchmarks/schedules.md, "Large tiles").
+    # (benchmarks/schedules/products.md, "Large tiles").
     large=1.15,
 )
 # Eight of them fitted to 70 timings of 45 kernels on an H200, many tiles of three layers and one of
-# others (benchmarks/schedules.md, "Convolutions out of a halo"). Not fitted: units, and ``wait``
-# and ``multiply``, which the measurements hardly tell from the others; ``byte`` is COOPMAT's.
-# ``together`` and ``memory`` chosen anew by 272 timings of 11 large layers ("Large convolutions").
+# others (benchmarks/schedules/convolutions.md, "Convolutions out of a halo"). Not fitted: units,
+# ``wait`` and ``multiply``, which the measurements hardly tell from the others; ``byte`` is
+# COOPMAT's. ``together`` and ``memory`` chosen anew by 272 timings of 11 large layers ("Large
+# convolutions").
 DIRECT_CONV = DirectConvCosts(
     units=Units(132, schedulers=4, lanes=32, threads=2048, shared_bytes=SHARED_AT_ONCE),
     start=2600.0,
