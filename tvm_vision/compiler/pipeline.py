@@ -229,6 +229,11 @@ def _repeated_parts(network: Compilation, operators: Collection[str] = LINEAR) -
     network.module = repeated_parts(network.module, least, operators)
 
 
+def _transposed_convolutions(network: Compilation) -> None:
+    # On processors those with strides have tiles of their own.
+    network.module = transposed_convolutions(network.module, phases=network.on_gpu)
+
+
 def _volumes_as_images(network: Compilation) -> None:
     if network.options.repeated_parts:  # convolutions of three axes are none any more after it
         _repeated_parts(network, {"relax.nn.conv3d"})
@@ -480,8 +485,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("join_branches", RELAX, _relax_on(join_branches), 3, lambda n: n.options.join_branches),
     Phase("correlations", RELAX, _relax_on(correlations), 3, lambda n: n.on_gpu),
     Phase("fold_scale_axis", RELAX, _relax(fold_scales), 3),
-    Phase("transposed_convolutions", RELAX, _relax_on(transposed_convolutions), 3,
-          lambda n: n.on_gpu),
+    Phase("transposed_convolutions", RELAX, _transposed_convolutions, 3),
     Phase("windows_as_rows", RELAX, _windows_as_rows, 3,
           lambda n: n.on_gpu and n.options.windows_as_rows),
     Phase("dead_code", RELAX, _relax(DEAD_CODE)),

@@ -68,6 +68,22 @@ CASES = [
     {"kernel": [3, 2], "strides": [1, 2], "sizes": [4, 4], "pads": [1, 0, 1, 0]},
     {"kernel": [2, 3, 4], "strides": [2, 2, 3], "sizes": [3, 4, 2], "pads": [0, 1, 1, 0, 1, 2]},
     {"kernel": [2, 2], "strides": [3, 3], "sizes": [3, 3]},  # pixels that nothing is added to
+    *(
+        ONE_PHASE := [
+            {"kernel": [3, 3], "strides": [1, 1], "sizes": [4, 4]},
+            {"kernel": [9, 5], "strides": [1, 1], "sizes": [6, 7], "pads": [4, 2, 4, 1]},
+            {
+                "kernel": [3, 3],
+                "strides": [1, 1],
+                "sizes": [6, 5],
+                "pads": [2, 0, 1, 3],
+                "dilations": [2, 3],
+            },
+            {"kernel": [3, 3], "strides": [1, 1], "sizes": [4, 4], "outputs": 6, "group": 6},
+            {"kernel": [3, 2], "strides": [1, 1], "sizes": [4, 4], "outputs": 4, "group": 2},
+            {"kernel": [2, 1, 3], "strides": [1, 1, 1], "sizes": [3, 4, 4], "dilations": [1, 1, 2]},
+        ]
+    ),
 ]
 
 
@@ -86,7 +102,7 @@ DRAWN = [(1, 6), (1, 4), (7, 11)]
 
 @pytest.mark.parametrize("count", [16, pytest.param(100, marks=pytest.mark.slow)])
 def test_of_any_sizes(count):
-    """So many drawn at random, those included that stay as they are."""
+    """So many drawn at random, those of one phase included."""
     for _ in range(count):
         axes = int(RANDOM.integers(2, 4))
         kernel, strides, sizes = (
@@ -95,7 +111,7 @@ def test_of_any_sizes(count):
         pads = [int(RANDOM.integers(0, k)) for k in (*kernel, *kernel)]
         model = model_of(kernel, strides, sizes, pads=pads)
         module, transposed = left(model)
-        assert transposed == (max(strides) == 1)
+        assert transposed == 0
         x = image(model)
         assert_right(model, run_on_cpu(module, x)[0], x)
 
@@ -106,8 +122,10 @@ TWICE = {"strides": [2, 2], "sizes": [4, 4]}
 @pytest.mark.parametrize(
     "case",
     [
-        {"kernel": [3, 3], "strides": [1, 1], "sizes": [4, 4]},
         {"kernel": [3, 3], **TWICE, "dilations": [2, 2]},
+        {"kernel": [3, 3], **TWICE, "strides": [2, 1], "dilations": [2, 1]},
+        # Of which more is cut off than a pixel has weights.
+        {"kernel": [2, 2], "strides": [1, 1], "sizes": [6, 6], "pads": [2, 0, 0, 0]},
         {"kernel": [4, 4], **TWICE, "inputs": 6, "outputs": 6, "group": 6},
         {"kernel": [2, 2], **TWICE, "inputs": 6, "outputs": 4, "group": 2},  # sums of three
     ],
@@ -115,6 +133,18 @@ TWICE = {"strides": [2, 2], "sizes": [4, 4]}
 )
 def test_others_stay_as_they_are(case):
     assert left(model_of(**case))[1] == 1
+
+
+@pytest.mark.parametrize("case", ONE_PHASE, ids=str)
+def test_of_one_phase_everywhere(case):
+    """Processors have tiles of their own for strides, and for one phase those of convolutions."""
+    module = transposed_convolutions(import_onnx(model_of(**case))[0], phases=False)
+    assert not any(name.endswith("_transpose") for name in operators_in(module))
+    twice = import_onnx(model_of([2, 2], **TWICE))[0]
+    assert any(
+        name.endswith("_transpose")
+        for name in operators_in(transposed_convolutions(twice, phases=False))
+    )
 
 
 def test_groups_with_long_sums_are_phases():
@@ -160,7 +190,10 @@ def test_of_one_kernel_on_a_vulkan_device(number, tmp_path):
     np.testing.assert_allclose(found, wanted, 0, bound * np.abs(wanted).max(), err_msg=str(case))
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[7], CASES[8]], ids=str)
+ON_A_DEVICE = [CASES[0], CASES[2], CASES[7], CASES[8], ONE_PHASE[1], ONE_PHASE[2]]
+
+
+@pytest.mark.parametrize("case", ON_A_DEVICE, ids=str)
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_on_a_vulkan_device(case, precision, tmp_path):
     import tvm_vision

@@ -4,7 +4,8 @@ A transposed convolution with stride s adds, at place s·q + r of an axis, the t
 x[q - t] · w[s·t + r]: for each of its s phases r an ordinary convolution with every s-th weight,
 over the same pixels. So one convolution with s times the channels, along each axis, has all phases,
 and they are put side by side after it. Computed by itself it would multiply with the zeros between
-pixels, s² - 1 of s² terms.
+pixels, s² - 1 of s² terms. With stride 1 it is one phase: a convolution with its weights turned
+around, which all that knows convolutions takes.
 
 Groups of few channels have sums so short that the phases, written once and read once more, take
 longer than what is added up: they stay, and topi/transposed_convolution.py sums them in one kernel.
@@ -38,14 +39,14 @@ _CONVOLUTIONS: dict[str, tuple[Callable[..., relax.Expr], str, str, str]] = {
 MOST_IN_ONE_KERNEL = 128
 
 
-def transposed_convolutions(mod: tvm.IRModule, least: int = 2) -> tvm.IRModule:
+def transposed_convolutions(mod: tvm.IRModule, least: int = 2, phases: bool = True) -> tvm.IRModule:
     """``main`` with convolutions for transposed ones of ``least`` axes and more whose weights are
-    constants and whose sums are long, or of all channels."""
+    constants and whose sums are long, or of all channels. phases: also of those with strides."""
     operators = {name for name, (_, data, *_) in _CONVOLUTIONS.items() if len(data) >= 2 + least}
     if not calls_any(mod, operators):
         return mod
     rewriter = _Rewriter(mod)
-    rewriter.operators = operators
+    rewriter.operators, rewriter.phases = operators, phases
     return rewritten(mod, rewriter)
 
 
@@ -55,6 +56,7 @@ class _Axis:
 
     Attributes:
         stride, taps: phases, and weights of each.
+        dilation: pixels from one weight of a phase to the next.
         before, after: zeros around the image.
         steps: places of the convolution.
         first, length: the part of the phases side by side that is the result.
@@ -62,6 +64,7 @@ class _Axis:
 
     stride: int
     taps: int
+    dilation: int
     before: int
     after: int
     steps: int
@@ -69,19 +72,24 @@ class _Axis:
     length: int
 
     @classmethod
-    def of(cls, size: int, kernel: int, stride: int, padding: int, length: int) -> _Axis | None:
-        """``padding``: what is cut off before; None where that is more than a pixel's weights."""
+    def of(
+        cls, size: int, kernel: int, stride: int, dilation: int, padding: int, length: int
+    ) -> _Axis | None:
+        """``padding``: what is cut off before; None where that is more than a pixel's weights, or
+        where places of a phase have weights of several."""
         taps = -(-kernel // stride)
         begin, end = padding // stride, (padding + length - 1) // stride
-        before, after = taps - 1 - begin, end - (size - 1)
-        if before < 0 or after < 0:
+        before, after = dilation * (taps - 1) - begin, end - (size - 1)
+        if before < 0 or after < 0 or (stride > 1 and dilation > 1):
             return None
-        return cls(stride, taps, before, after, end - begin + 1, padding % stride, length)
+        steps = end - begin + 1
+        return cls(stride, taps, dilation, before, after, steps, padding % stride, length)
 
 
 @relax.expr_functor.mutator
 class _Rewriter(relax.PyExprMutator):
     operators: set[str]
+    phases: bool
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         self._name = str(binding.var.name)
@@ -89,7 +97,7 @@ class _Rewriter(relax.PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        axes = _axes_of(call) if operator_of(call) in self.operators else None
+        axes = _axes_of(call, self.phases) if operator_of(call) in self.operators else None
         weights = constant_of(call.args[1], self.lookup_binding) if axes else None
         if axes is None or weights is None:
             return call
@@ -100,10 +108,12 @@ class _Rewriter(relax.PyExprMutator):
             operator(
                 call.args[0], constant_like(np.concatenate(of_groups)), 1,
                 [axis.before for axis in axes] + [axis.after for axis in axes],
-                1, groups, layout, kernel_layout, layout,
+                [axis.dilation for axis in axes], groups, layout, kernel_layout, layout,
             ),
             self._name,
         )  # fmt: skip
+        if all(axis.stride == 1 for axis in axes):
+            return phases
         return self._side_by_side(phases, axes, groups, weights.shape[1])
 
     def _side_by_side(
@@ -127,30 +137,30 @@ class _Rewriter(relax.PyExprMutator):
         )  # fmt: skip
 
 
-def _axes_of(call: Any) -> list[_Axis] | None:
-    """The axes of a transposed convolution with some stride, of real numbers and with long sums or
-    all channels in one; None for another one."""
+def _axes_of(call: Any, phases: bool) -> list[_Axis] | None:
+    """The axes of a transposed convolution of real numbers, without strides or, where ``phases``
+    are wanted, with long sums or all channels in one; None for another one."""
     attrs = call.attrs
     _, layout, kernel_layout, _ = _CONVOLUTIONS[operator_of(call)]
     layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or layout))
     image, weights, result = (fixed_shape(e) for e in (*call.args, call))
     if layouts != (layout, kernel_layout, layout) or not (image and weights and result):
         return None
-    strides = [int(n) for n in attrs.strides]
-    plain = all(int(n) == 1 for n in attrs.dilation) and "float" in str(call.ty.dtype)
-    if not plain or max(strides) == 1:
+    strides, dilation, padding = (
+        [int(n) for n in numbers][: len(image) - 2]
+        for numbers in (attrs.strides, attrs.dilation, attrs.padding)
+    )
+    if "float" not in str(call.ty.dtype):
         return None
-    padding = [int(n) for n in attrs.padding][: len(strides)]
-    axes = [
-        _Axis.of(*sizes)
-        for sizes in zip(image[2:], weights[2:], strides, padding, result[2:], strict=True)
-    ]
+    sizes = zip(image[2:], weights[2:], strides, dilation, padding, result[2:], strict=True)
+    axes = [_Axis.of(*each) for each in sizes]
     found = [axis for axis in axes if axis]
+    if len(found) < len(axes):
+        return None
     groups = int(attrs.groups)
     terms = image[1] // groups * math.prod(axis.taps for axis in found)
-    if len(found) < len(axes) or (groups > 1 and terms <= MOST_IN_ONE_KERNEL):
-        return None
-    return found
+    wanted = phases and (groups == 1 or terms > MOST_IN_ONE_KERNEL)
+    return found if wanted or max(strides) == 1 else None
 
 
 def _by_phase(weights: np.ndarray, axes: Sequence[_Axis]) -> np.ndarray:
