@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import own
+
 SEED = 0
 OPSET = 17
 LICENCES = {
@@ -24,18 +26,6 @@ LICENCES = {
 }
 # Images with a longer edge have it in their network's name: others of it are smaller.
 LONG_EDGE = 400
-# Networks of our own and their inputs: pictures, rows, sequences and volumes.
-OWN = {
-    "unet": (1, 3, 256, 256),
-    "super_resolution": (1, 3, 128, 128),
-    "style_transfer": (1, 3, 256, 256),
-    "dilated_rows": (1, 64, 1000),
-    "diffusion_unet": (1, 16, 64),
-    "pointnet": (1, 3, 2048),
-    "lstm": (1, 50, 64),
-    "gru": (1, 50, 64),
-    "stereo_volume": (1, 64, 16, 32, 64),
-}
 
 
 @dataclass(frozen=True)
@@ -104,12 +94,6 @@ class Network:
                 dynamo=False, input_names=["input"], output_names=["output"],
             )  # fmt: skip
         written.rename(path)
-
-
-def _of_our_own(model: str) -> Any:
-    from .own import build
-
-    return build(model)
 
 
 def _of_torchvision(model: str) -> Any:
@@ -257,7 +241,7 @@ _BUILDERS: dict[str, Callable[[str], Any]] = {
     "transformers": _of_transformers,
     "ultralytics": _of_ultralytics,
     "smp": _of_smp,
-    "own": _of_our_own,
+    "own": own.build,
 }
 _OF_CLIPS = ("r3d_18", "r2plus1d_18")
 _OF_LONG_CLIPS = ("s3d", "swin3d_t")
@@ -288,7 +272,7 @@ CORE = (
     *_all("transformers", 320, "rt_detr_r18 yolos_tiny"),
     Network("transformers", "vitpose_small", (1, 3, 256, 192)),
     *_all("ultralytics", 320, "yolov5n yolov8n yolov8s yolov10n yolo11n yolo12n yolo26n"),
-    *(Network("own", model, OWN[model]) for model in ("unet", "lstm", "gru")),
+    *(Network("own", model, own.SHAPES[model]) for model in ("unet", "lstm", "gru")),
 )  # fmt: skip
 MORE = (
     *_all("timm", 224, "poolformerv2_s12 mobileone_s1 "
@@ -370,7 +354,7 @@ MORE = (
     *_all("ultralytics", 320, "yolov3-tiny yolov6n yolov9t yolov8n-p2 yolov8n-ghost"),
     *_all("transformers", 512, "mobilevit_deeplab"),
     *_all("transformers", 384, "dpt_small"),
-    *(Network("own", model, shape) for model, shape in OWN.items()
+    *(Network("own", model, shape) for model, shape in own.SHAPES.items()
       if model not in ("unet", "lstm", "gru")),
 )  # fmt: skip
 # Larger ones, at the sizes of images that robots' detectors see, and batches of small ones.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.zoo import own
 from benchmarks.zoo.__main__ import main
 from benchmarks.zoo.networks import LICENCES, NETWORKS
 from benchmarks.zoo.report import page, ratio
@@ -36,6 +38,14 @@ def test_networks_have_names_files_and_licences_of_their_own() -> None:
     assert len({network.name for network in NETWORKS}) == len(NETWORKS)
     assert len({network.file for network in NETWORKS}) == len(NETWORKS)
     assert {network.source for network in NETWORKS} == set(LICENCES)
+
+
+def test_networks_of_our_own_have_a_shape_and_a_class() -> None:
+    """Each once: shapes can be read without PyTorch, classes cannot."""
+    assert len(own.SHAPES) == sum(map(len, own.KINDS.values()))
+    pytest.importorskip("torch")
+    for kind, shapes in own.KINDS.items():
+        assert import_module(f"benchmarks.zoo.own.{kind}").NETWORKS.keys() == shapes.keys()
 
 
 def test_the_worst_comes_first() -> None:
