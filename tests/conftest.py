@@ -4,6 +4,7 @@ caches stay in a temporary folder."""
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import tempfile
@@ -111,3 +112,27 @@ def no_validation_messages() -> Iterator[None]:
     vulkan.validation_messages()
     yield
     assert vulkan.validation_messages() == []
+
+
+class _Faults(logging.Handler):
+    """Keeps what schedules say of a template that failed as none may."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if str(record.msg).startswith("schedule %s passed over"):
+            self.said.append(record.getMessage())
+
+
+@pytest.fixture(autouse=True)
+def no_faults_of_templates(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test fails whose kernels another schedule had to make, for the one that is meant for
+    them has a fault: the results are right, and slow. Those marked ``faulty_templates`` make some.
+    """
+    faults, logger = _Faults(), logging.getLogger("tvm_vision.schedules")
+    logger.addHandler(faults)
+    yield
+    logger.removeHandler(faults)
+    assert not faults.said or request.node.get_closest_marker("faulty_templates")

@@ -19,9 +19,6 @@ from ..target_keys import FEW_BRANCHES, FLOAT16_MATRICES, INT8_MATRICES, matrice
 from .cost.device_model import UNKNOWN, DeviceModel
 from .factors import FP16, INT8
 
-# What a step of a schedule raises where it does not fit a kernel: the next kind is tried.
-FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, ValueError)
-
 # Of a kernel for a GPU that does not say; the fewest of a driver that robots have.
 FEW_TENSORS = 16
 # Dot products for one multiply-add of float32: with fewer, four of these are as fast.
@@ -31,6 +28,11 @@ LEAST_GROUPS = 2  # that a unit's shared memory has room for: one works while an
 
 class NotThisKind(ValueError):
     """A kernel is of another kind than the schedule is made for."""
+
+
+# What a step of a schedule raises where it does not fit a kernel: the next kind is tried. All else,
+# as of a block that is gone, is a fault of the template.
+FAILURES = (s_tir.ScheduleError, tvm.error.InternalError, AssertionError, NotThisKind)
 
 
 @dataclass(frozen=True)
@@ -236,11 +238,14 @@ def left_to_host(function: tirx.PrimFunc) -> list[str]:
 
 def inline_producers(schedule: Schedule, block: Any, but: str = "") -> None:
     """Computes what a block reads in place, and what that reads; not sums, nor ``but``."""
-    for producer in schedule.get_producers(block):
-        if is_reduction(schedule, producer) or schedule.get(producer).name_hint == but:
-            continue
-        inline_producers(schedule, producer, but)
-        schedule.compute_inline(producer)
+
+    def stays(producer: Any) -> bool:
+        return is_reduction(schedule, producer) or schedule.get(producer).name_hint == but
+
+    # Anew after each: what is read by the block and by a producer, too, is inlined with the latter.
+    while left := [each for each in schedule.get_producers(block) if not stays(each)]:
+        inline_producers(schedule, left[0], but)
+        schedule.compute_inline(left[0])
 
 
 def inline_all(schedule: Schedule, kept: Sequence[Any] = ()) -> list[Any]:

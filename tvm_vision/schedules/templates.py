@@ -379,8 +379,8 @@ def schedule_with(function: tirx.PrimFunc, limits: Limits, choice: ScheduleConfi
         raise NotThisKind(f"{choice.template} is for another kind of device")
     try:
         return template.applied(function, limits, choice.parameters)
-    except (*FAILURES, TypeError, ArithmeticError, LookupError) as error:
-        # The last three where a record holds nonsense.
+    except (*FAILURES, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        # The last four where a record holds nonsense.
         raise NotThisKind(f"{choice.template} does not fit: {str(error).strip()[:200]}") from error
 
 

@@ -37,11 +37,12 @@ def last_written(body: Any) -> tuple[int, int]:
     """Which variables of a block the last two dimensions that it writes are.
 
     Raises:
-        NotThisKind: the block writes no plain image of its variables.
+        NotThisKind: the block writes no plain image of its variables, or has one axis, as weights
+            of a single result have.
     """
     names = [axis.var.name for axis in body.iter_vars]
     written = [getattr(place.min, "name", "") for place in body.writes[0].region]
-    if set(written[-2:]) - set(names):
+    if len(written) < 2 or set(written[-2:]) - set(names):
         raise NotThisKind("an operand is no plain image of its indices")
     row, column = (names.index(name) for name in written[-2:])
     return row, column
