@@ -62,10 +62,28 @@ def test_erf_has_all_digits() -> None:
     np.testing.assert_allclose(computed("Erf", x), exact, rtol=3e-7)
 
 
+@pytest.mark.parametrize(("operator", "exact"), [("Sin", np.sin), ("Cos", np.cos)])
+def test_sine_and_cosine_of_large_numbers(
+    operator: str, exact: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    """As positions and frequencies make them; a sine has all digits where it is small, too."""
+    sizes = np.concatenate([np.linspace(0, 40, 20001), np.geomspace(1e-38, 1e8, 5001)])
+    x = np.concatenate([sizes, -sizes]).astype("float32")
+    found, expected = computed(operator, x), exact(x.astype("float64"))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-7)
+    if operator == "Sin":
+        np.testing.assert_allclose(found, expected, rtol=4e-7)
+    beyond = computed(operator, np.array([1e12, -1e20, 3e38], np.float32))
+    assert (np.abs(beyond) <= 1).all()
+
+
 @pytest.mark.parametrize(
     ("operator", "of_infinity", "of_minus_infinity"),
-    [("Exp", np.inf, 0.0), ("Log", np.inf, np.nan), ("Erf", 1.0, -1.0), ("Sigmoid", 1.0, 0.0)],
-)
+    [
+        ("Exp", np.inf, 0.0), ("Log", np.inf, np.nan), ("Erf", 1.0, -1.0), ("Sigmoid", 1.0, 0.0),
+        ("Sin", np.nan, np.nan), ("Cos", np.nan, np.nan),
+    ],
+)  # fmt: skip
 def test_what_is_no_number(operator: str, of_infinity: float, of_minus_infinity: float) -> None:
     x = np.array([np.inf, -np.inf, np.nan] * 5, np.float32)
     expected = np.array([of_infinity, of_minus_infinity, np.nan] * 5, np.float32)
@@ -78,7 +96,9 @@ def test_log_of_0_and_below() -> None:
     np.testing.assert_array_equal(computed("Log", x), expected)
 
 
-@pytest.mark.parametrize("operator", ["Exp", "Log", "Erf", "Sigmoid", "Softplus", "Tanh"])
+@pytest.mark.parametrize(
+    "operator", ["Exp", "Log", "Erf", "Sigmoid", "Softplus", "Tanh", "Sin", "Cos"]
+)
 def test_no_function_of_the_c_library_is_called(operator: str) -> None:
     """Which takes one number at a time."""
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4, 64]) for n in "xy"]
@@ -87,11 +107,13 @@ def test_no_function_of_the_c_library_is_called(operator: str) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     source = compile_model(*import_onnx(model), target="llvm").library.source()
     calls = [line for line in source.splitlines() if " call " in line and "float" in line]
-    for function in ("exp", "log", "erf", "tanh"):
+    for function in ("exp", "log", "erf", "tanh", "sin", "cos"):
         assert not any(f"llvm.{function}." in line or f"@{function}f" in line for line in calls)
 
 
-@pytest.mark.parametrize(("function", "most"), [("exp", 30), ("erf", 25), ("log", 200)])
+@pytest.mark.parametrize(
+    ("function", "most"), [("exp", 30), ("erf", 25), ("log", 200), ("sin", 30), ("cos", 30)]
+)
 def test_what_a_function_is_made_of_is_small(function: str, most: int) -> None:
     """TVM goes through it as a tree, for each vector of a kernel: what reads a value in more places
     than it needs to takes as much longer to compile, and what is made of that again as often."""

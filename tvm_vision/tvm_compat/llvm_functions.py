@@ -4,9 +4,9 @@ TVM takes tanh x for (1 - e^-2x) / (1 + e^-2x), and atanh x for half of ln((1 + 
 x of 1e-5, 1 - e^-2x has lost five of its seven digits. For a negative x it computes a second form
 of tanh beside the first, with a power and a quotient of its own.
 
-LLVM has no e^x, ln x and erf x of vectors: it calls the C library's for one number after the other,
-around which every register of a kernel goes to the stack. Sigmoid, SiLU, softmax, softplus, Mish
-and GELU are made of them.
+LLVM has no e^x, ln x, erf x, sin x and cos x of vectors: it calls the C library's for one number
+after the other, around which every register of a kernel goes to the stack. Sigmoid, SiLU, softmax,
+softplus, Mish and GELU are made of them, and encodings of places and steps.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ RULES = {
     "exp": "llvm.FLowerIntrinsic",
     "log": "llvm.FLowerIntrinsic",
     "erf": "llvm.FLegalize",
+    "sin": "llvm.FLowerIntrinsic",
+    "cos": "llvm.FLowerIntrinsic",
 }
 
 # Of 1, x, x² ... (the same, 4.2.1); up to ln 2 / 2 what is left out is 5e-9 of the value.
@@ -53,6 +55,9 @@ ERF_END = 4.0
 ERF_P = (1.12837914, 0.193544764, 0.0531016529, 0.00388331414, 0.000284562585, 1.98675265e-06)
 ERF_Q = (1.0, 0.504857137, 0.115349828, 0.0152071963, 0.00118555875, 3.74196869e-05)
 
+# Of x, x³, x⁵ ... (the same, 4.3.65); up to π / 2 what is left out is 7e-10.
+SINE_SERIES = tuple((-1) ** power / math.factorial(2 * power + 1) for power in range(7))
+
 
 @cache
 def exact_functions() -> None:
@@ -61,6 +66,8 @@ def exact_functions() -> None:
         "exp": _exp,
         "log": _log,
         "erf": _erf,
+        "sin": lambda call: _sine(call.args[0], 0.0),
+        "cos": lambda call: _sine(call.args[0], math.pi / 2),
         "tanh": _near_zero("tanh", _tanh),
     }
     for name, rule in RULES.items():
@@ -149,6 +156,21 @@ def _erf(call: Any) -> Any:
     square = near * near
     # In float32 the quotient rounds to the next number above 1 at some places.
     return _bounded(near * _series(ERF_P, square) / _series(ERF_Q, square), -1.0, 1.0)
+
+
+def _sine(x: Any, ahead: float) -> Any:
+    """sin (x + ahead) = ± sin r, with r what is left of the whole number of π next to it: found in
+    float64, whose digits are enough for that up to an x of 1e8. Beyond, it is some number from -1
+    to 1."""
+    dtype = str(x.ty.dtype)
+    wide = x.astype("float64" + dtype.removeprefix("float32"))
+    if ahead:
+        wide = wide + _like(ahead, wide)
+    count = tirx.floor(wide * _like(1 / math.pi, wide) + _like(0.5, wide))
+    rest = _bounded((wide - count * _like(math.pi, wide)).astype(dtype), -math.pi / 2, math.pi / 2)
+    odd = (count - tirx.floor(count * _like(0.5, wide)) * _like(2.0, wide)).astype(dtype)
+    sign = _like(1.0, x) - odd * _like(2.0, x)
+    return _bounded(_series(SINE_SERIES, rest * rest) * rest * sign, -1.0, 1.0)
 
 
 def _bounded(x: Any, least: float, most: float) -> Any:
