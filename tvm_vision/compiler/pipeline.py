@@ -85,6 +85,7 @@ from .relax.rows_in_order import rows_in_order
 from .relax.scale_products import scale_products
 from .relax.scans import scans_by_rows
 from .relax.scatters import scatters_as_gathers
+from .relax.settled_selections import settled_selections
 from .relax.sink_reshapes import sink_reshapes
 from .relax.sink_resizes import sink_resizes
 from .relax.sink_turns import sink_turns
@@ -471,6 +472,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("widen_fp16", RELAX, _widen_fp16),
     Phase("drop_identities", RELAX, _relax_on(drop_identities), 1),
     Phase("plain_prelus", RELAX, _relax_on(plain_prelus), 1),
+    Phase("settled_selections", RELAX, _relax_on(settled_selections), 1),
     Phase("pads_into_windows", RELAX, _relax_on(pads_into_windows), 3),
     Phase("rows_as_images", RELAX, _relax_on(rows_as_images), 3),
     Phase("volumes_as_images", RELAX, _volumes_as_images, 3, lambda n: not n.on_gpu),

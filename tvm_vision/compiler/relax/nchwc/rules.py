@@ -193,14 +193,16 @@ def adaptive_pool(blocks: NchwcRewriter, call: Any) -> Any:
 
 
 def reduction(blocks: NchwcRewriter, call: Any) -> Any:
-    """Over whole images, which are kept as one pixel."""
+    """Over rows, columns or both: in blocks they are kept as one."""
     value, result, attrs = blocks.blocked(call.args[0], pack=False), blocks.shape(call), call.attrs
-    axes = {int(axis) % 4 for axis in attrs.axis or ()}
-    if value is None or result is None or axes != {2, 3} or not attrs.keepdims:
-        return None
     # Axes may be counted from the end, where blocks have one more.
+    axes = sorted({int(axis) % 4 for axis in attrs.axis or ()})
+    if value is None or result is None or not axes or axes[0] < 2:
+        return None
     reduce = getattr(OP, operator_of(call).removeprefix("relax."))
-    return _result(blocks, reduce(value.var, [2, 3], True), result)
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(value.shape))
+    found = _result(blocks, reduce(value.var, axes, True), kept)
+    return found if attrs.keepdims else OP.reshape(blocks.emit(blocks.unpacked(found)), result)
 
 
 def resize(blocks: NchwcRewriter, call: Any) -> Any:
