@@ -260,6 +260,19 @@ def pack_weights(weights: Array, block: int, inner: int) -> Array:
     return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 3, 1))
 
 
+def packed_weights(weights: Any, block: int, inner: int) -> Any:
+    """As ``pack_weights``, of weights that are computed, for one group; missing channels repeat the
+    last one: nothing reads those of the input."""
+    out, depth, kh, kw = _sizes(weights)
+
+    def compute(o: Any, k: Any, y: Any, z: Any, i: Any, lane: Any) -> Any:
+        ends = tirx.min(o * block + lane, out - 1), tirx.min(k * inner + i, depth - 1)
+        return weights(*ends, y, z)
+
+    shape = (blocks_of(out, block), blocks_of(depth, inner), kh, kw, inner, block)
+    return te.compute(shape, compute, name="packed")
+
+
 def pack_depthwise(weights: Array, block: int) -> Array:
     """Weights (channels, 1, kh, kw) as (blocks, kh, kw, block)."""
     channels, _, kh, kw = weights.shape

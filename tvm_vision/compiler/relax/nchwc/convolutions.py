@@ -27,12 +27,14 @@ MOST_MERGED = 16
 
 
 def convolution(blocks: NchwcRewriter, call: Any) -> Any:
-    """Constant weights are packed; depthwise ones have a kernel of their own."""
+    """Constant weights are packed, computed ones by a kernel; depthwise ones have a kernel of their
+    own."""
     weights, shape, attrs = blocks.constant(call.args[1]), blocks.shape(call.args[0]), call.attrs
     result = blocks.shape(call)
-    usual = has_layout(attrs, "NCHW", "OIHW")
-    if weights is None or shape is None or result is None or not usual:
+    if shape is None or result is None or not has_layout(attrs, "NCHW", "OIHW"):
         return None
+    if weights is None:
+        return _of_computed_weights(blocks, call, result)
     window = window_of(attrs, weights.shape[2:])
     ways = list(TapProducts.of_windows(window, result[2:])) if int(attrs.groups) == 1 else []
     if ways:
@@ -45,6 +47,27 @@ def convolution(blocks: NchwcRewriter, call: Any) -> Any:
     if transformed is not None:
         return transformed
     return _windows(blocks, call.args[0], weights, window, result, int(attrs.groups))
+
+
+def _of_computed_weights(blocks: NchwcRewriter, call: Any, result: Any) -> Any:
+    """Of one group, as where what was seen is a window for an image."""
+    source, weights = call.args[:2]
+    shape = blocks.shape(weights)
+    if int(call.attrs.groups) > 1 or shape is None or 0 in (*shape, *result):
+        return None
+    data, inner = _source(blocks, source, 1)
+    if data is None:
+        return None
+    packed = blocks.emit(
+        blocks.compute(
+            lambda w: blocked.packed_weights(w, blocks.block, inner), [blocks.plain(weights)],
+            "pack_weights", OPAQUE,
+        )
+    )  # fmt: skip
+    window = window_of(call.attrs, shape[2:])
+    return NchwcTensor(
+        convolved(blocks, data, packed, window, (shape[1], *result[2:])), tuple(result)
+    )
 
 
 def few_results(blocks: NchwcRewriter, call: Any, how: TapProducts, weights: np.ndarray) -> Any:
@@ -124,29 +147,34 @@ def _dense(
     groups: int,
 ) -> Any:
     """A convolution whose groups are whole blocks. Few channels are read as the model has them."""
-    channels = blocks.shape(source)[1]  # type: ignore[index]
-    direct = blocks.value(source) is None and groups == 1 and channels < blocks.block
-    if direct:
-        data, inner = blocks.plain(source), channels
-    else:
-        value = blocks.blocked(source)
-        if value is None:
-            return None
-        data, inner = value.var, blocks.block
+    data, inner = _source(blocks, source, groups)
+    if data is None:
+        return None
     packed = blocked.pack_weights(weights, blocks.block, inner)
     size = (weights.shape[1], *result[2:])
     called = convolved(blocks, data, packed, window, size, groups)
     return NchwcTensor(called, tuple(result))
 
 
+def _source(blocks: NchwcRewriter, source: Any, groups: int) -> tuple[Any, int]:
+    """What a convolution reads, and how many channels of it are a block; None where it has none."""
+    channels = blocks.shape(source)[1]  # type: ignore[index]
+    if blocks.value(source) is None and groups == 1 and channels < blocks.block:
+        return blocks.plain(source), channels
+    value = blocks.blocked(source)
+    return None if value is None else value.var, blocks.block
+
+
 def convolved(
-    blocks: NchwcRewriter, data: Any, packed: np.ndarray, window: SlidingWindow, size: Any,
+    blocks: NchwcRewriter, data: Any, packed: Any, window: SlidingWindow, size: Any,
     groups: int = 1, name: str = "conv2d",
 ) -> Any:  # fmt: skip
-    """The variable of a convolution as ``topi.nchwc.convolution`` computes it."""
+    """The variable of a convolution as ``topi.nchwc.convolution`` computes it. packed: weights as
+    an array, or a variable."""
+    weights = relax.const(packed) if isinstance(packed, np.ndarray) else packed
     call = blocks.compute(
         lambda x, w: blocked.convolution(x, w, window, size, groups),
-        [data, relax.const(packed)], name, OUT_FUSABLE,
+        [data, weights], name, OUT_FUSABLE,
     )  # fmt: skip
     return blocks.emit(call)
 
