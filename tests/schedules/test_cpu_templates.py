@@ -473,6 +473,21 @@ def test_candidates_differ_in_every_number() -> None:
         assert all(len(values) > 1 for values in found.values()), found
 
 
+@pytest.mark.parametrize(
+    ("size", "kernel", "few"),
+    [((128, 96), (1, 1), True), ((16, 24), (1, 1), False), ((128, 96), (3, 3), False)],
+)
+def test_a_large_image_is_read_once_by_all_channels(
+    size: tuple[int, int], kernel: tuple[int, int], few: bool
+) -> None:
+    """Some rows of it at a time, which are in the cache when the next channels read them."""
+    pad = kernel[0] // 2
+    function = convolution(size, (8 * B, 8 * B), kernel, pad=pad)()
+    rows = choices(function, LIMITS)[0].to_dict()["parameters"]["rows"]
+    whole = size[0] * size[1] // 64 if kernel == (1, 1) else size[0]
+    assert (1 < rows < whole) == few
+
+
 @pytest.mark.parametrize("name", ["3x3", "gather", "product", "softmax"])
 def test_what_is_not_offered_is_no_schedule(name: str) -> None:
     """Records can hold anything, and are of other processors."""

@@ -29,6 +29,9 @@ STORES_IN_A_ROW = 4
 SPARE_REGISTERS = 3
 MOST_COST, MOST_TILES = 1.6, 16
 OTHER_WAY = 3
+# Of an image that is read again by each part of the channels from a cache of 1 MiB, as servers and
+# many robots have it for a core; and of what is read at a time of a larger one.
+MOST_IMAGE_BYTES, ROWS_BYTES = 1 << 20, 1 << 18
 # Columns of a window that are written out. With 257, as transforms into frequencies have, LLVM
 # takes minutes for a network of twenty such layers.
 MOST_COLUMNS = 32
@@ -229,9 +232,22 @@ def _whole_tile(layer: ImageWindow, blocks: int, pixels: int) -> WindowTile:
     outer, rows = parts(layer, blocks), tile_rows(layer, pixels)
     tasks = layer.images * outer * rows
     parallel = work(layer) >= WORTH_THREADS and tasks > 1
-    return WindowTile(
-        blocks, pixels, rows if _channels_outside(layer, outer, rows) else 1, 1, parallel
-    )
+    together = 1
+    if _channels_outside(layer, outer, rows):
+        together = _rows_in_cache(layer, rows) if outer > 1 else rows
+    return WindowTile(blocks, pixels, together, 1, parallel)
+
+
+def _rows_in_cache(layer: ImageWindow, rows: int) -> int:
+    """How many joined rows all parts of the channels go through before the next ones: all of a
+    small image, and of a large one what stays in the cache until the last part has read it. Larger
+    windows read each number often enough."""
+    if layer.weights is None or not layer.depth or not layer.flat or layer.groups > 1:
+        return rows
+    image = 4 * math.prod(int(size) for size in layer.data.ty.shape) // layer.images
+    if image <= MOST_IMAGE_BYTES:
+        return rows
+    return min(rows, max(1, rows * ROWS_BYTES // image))
 
 
 def _channels_outside(layer: ImageWindow, outer: int, rows: int) -> bool:
