@@ -82,6 +82,39 @@ def model_of(nodes, inputs, outputs, weights, opset=17):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
+# Of a matrix, whose first rows are taken for rows that data counts.
+ROWS, COLUMNS = 12, 4
+
+
+def taken(nodes, outputs, weights=(), opset=17):
+    """r are the rows of x (12, 4) for which s (12,) is above 0, i (count,) their places.
+
+    outputs: name -> (type, shape).
+    """
+    squeeze = helper.make_node("Squeeze", ["p", "at1"], ["i"])
+    if opset < 13:
+        squeeze = helper.make_node("Squeeze", ["p"], ["i"], axes=[1])
+    before = [
+        helper.make_node("Greater", ["s", "zero"], ["m"]),
+        helper.make_node("NonZero", ["m"], ["q"]),
+        helper.make_node("Transpose", ["q"], ["p"], perm=[1, 0]),
+        helper.make_node("GatherND", ["x", "p"], ["r"]),
+        squeeze,
+    ]
+    inputs = [("x", "f4", (ROWS, COLUMNS)), ("s", "f4", (ROWS,))]
+    described = [(name, *kind) for name, kind in outputs.items()]
+    constants = {"zero": np.float32(0), "at1": np.array([1]), **dict(weights)}
+    return model_of([*before, *nodes], inputs, described, constants, opset)
+
+
+def feeds_of_rows(least=0):
+    """For ``taken``: none of the rows, one, some, all; those with at least so many."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
+    scores = (-np.ones(ROWS), np.eye(ROWS)[5], rng.standard_normal(ROWS), np.ones(ROWS))
+    return [{"x": x, "s": s.astype(np.float32)} for s in scores if (s > 0).sum() >= least]
+
+
 def fixed(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model as it goes into the importer, but for rewrites of its operators."""
     prepared, shapes = checked_onnx(model, {})

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from support.bounded_models import assert_rules_right, model_of
+from support.bounded_models import ROWS, assert_rules_right, model_of
+from support.bounded_models import feeds_of_rows as feeds
+from support.bounded_models import taken as rows_taken
 from support.onnx_models import make_model
 from tvm_vision.frontend.onnx.bounded.rewrite import undecided
 from tvm_vision.frontend.onnx.tools import without_large_values
 
-ROWS, COLUMNS = 12, 4
 WEIGHTS = {
-    "zero": np.float32(0),
     "minus": np.array([-1]),
     "at0": np.array([0]),
-    "at1": np.array([1]),
     "at2": np.array([2]),
     "at3": np.array([3]),
     "at5": np.array([5]),
@@ -33,27 +32,7 @@ node = helper.make_node
 
 
 def taken(nodes, outputs, weights=(), opset=17):
-    """r are the rows of x (12, 4) for which s (12,) is above 0, i (count,) their places."""
-    squeeze = node("Squeeze", ["p", "at1"], ["i"])
-    if opset < 13:
-        squeeze = node("Squeeze", ["p"], ["i"], axes=[1])
-    before = [
-        node("Greater", ["s", "zero"], ["m"]),
-        node("NonZero", ["m"], ["q"]),
-        node("Transpose", ["q"], ["p"], perm=[1, 0]),
-        node("GatherND", ["x", "p"], ["r"]),
-        squeeze,
-    ]
-    inputs = [("x", "f4", (ROWS, COLUMNS)), ("s", "f4", (ROWS,))]
-    described = [(name, *kind) for name, kind in outputs.items()]
-    return model_of([*before, *nodes], inputs, described, {**WEIGHTS, **dict(weights)}, opset)
-
-
-def feeds(least=0):
-    rng = np.random.default_rng(3)
-    x = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
-    scores = (-np.ones(ROWS), np.eye(ROWS)[5], rng.standard_normal(ROWS), np.ones(ROWS))
-    return [{"x": x, "s": s.astype(np.float32)} for s in scores if (s > 0).sum() >= least]
+    return rows_taken(nodes, outputs, {**WEIGHTS, **dict(weights)}, opset)
 
 
 F, I = "f4", "i8"  # noqa: E741
@@ -178,6 +157,8 @@ CASES = {
             node("Add", ["a0", "r"], ["a"]),
             node("Range", ["first", "n", "second"], ["b0"]),
             node("Add", ["b0", "i"], ["b"]),
+            node("Sub", ["n", "b0"], ["l"]),
+            node("Less", ["b0", "n"], ["o"]),
             node("Reshape", ["r", "minus"], ["c"]),
             node("Reshape", ["c", "pairs"], ["d"]),
             node("Concat", ["n1", "at2", "at2"], ["e0"], axis=0),
@@ -200,6 +181,8 @@ CASES = {
             "h": (I, (2,)),
             "s0": (I, ()),
             "k": (F, ("n", 4)),
+            "l": (I, ("n",)),
+            "o": ("?", ("n",)),
         },
         {
             "pairs": np.array([-1, 2, 2]),

@@ -98,10 +98,10 @@ class BoundedGraph:
         return self.editor.constant(value) if value else None
 
     def numbers(self, value: str) -> np.ndarray | None:
-        """A value as an array of Extent; None where it is not known so."""
+        """A value as an array of Extent; None where it is not known so, or how many they are."""
         if value in self.integers:
             return self.integers[value]
-        known = self.constant(value)
+        known = None if self.axes(value) else self.constant(value)
         return as_extents(known) if known is not None and are_whole(known) else None
 
     def set_axes(self, value: str, axes: Axes) -> str:

@@ -214,7 +214,7 @@ def followed(node: onnx.NodeProto, graph: BoundedGraph) -> str | None:
     """The result of a node on integers that are followed; None where it has to be computed."""
     names = graph.inputs(node)
     rule, compare = INTEGERS.get(node.op_type), _COMPARED.get(node.op_type)
-    if rule is None and compare is None:
+    if (rule is None and compare is None) or any(graph.axes(name) for name in names):
         return None
     wanted = names[:1] if node.op_type in _FIRST_ONLY else names
     values = [graph.numbers(name) for name in wanted]

@@ -17,14 +17,25 @@ from .along import ALONG
 from .choices import choice, needed_by
 from .graph import REMEDY, BoundedGraph
 from .integers import followed
+from .layers import LAYERS
 from .masks import counted_mask
+from .products import PRODUCTS
+from .quantized import QUANTIZED
 from .rowwise import ROWWISE
 from .rules import Results, Rule
 from .shapes import SHAPES
 from .sources import SOURCES, SUPPRESSION, rows_wanted
 
 # Of a value that has rows whose number depends on the data.
-RULES: dict[str, Rule] = {**ROWWISE, **ALONG, **SHAPES, **SOURCES}
+RULES: dict[str, Rule] = {
+    **ROWWISE,
+    **ALONG,
+    **LAYERS,
+    **PRODUCTS,
+    **QUANTIZED,
+    **SHAPES,
+    **SOURCES,
+}
 # These make such rows, or take integers that decide about them.
 _MAKERS = {**SOURCES, **SHAPES, "Slice": ALONG["Slice"], "TopK": ALONG["TopK"]}
 COUNT = "{}_count"

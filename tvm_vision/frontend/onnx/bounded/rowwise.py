@@ -22,8 +22,8 @@ _BROADCAST = (
 ).split()
 # The first axis is a batch.
 _BATCHED = (
-    "AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool "
-    "GlobalMaxPool GroupNormalization InstanceNormalization LRN MaxPool SpaceToDepth"
+    "AveragePool BatchNormalization Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool "
+    "GlobalMaxPool GroupNormalization InstanceNormalization LRN MaxPool QLinearConv SpaceToDepth"
 ).split()
 
 
@@ -134,42 +134,6 @@ def grid_sample(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     return graph.again(node, values, {axis + 1: extent for axis, extent in rows.items()})
 
 
-def matrix_product(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
-    """MatMul: rows of the first, columns of the second; what is summed over is 0 where not real."""
-    first, second = graph.inputs(node)
-    ranks = len(graph.shape(first)), len(graph.shape(second))
-    if min(ranks) < 2:
-        raise Unsupported("a vector of rows whose number depends on the data", REMEDY)
-    rows = graph.extents(first)[-1], graph.extents(second)[-2]
-    if rows[0] != rows[1]:
-        raise Unsupported("its inputs have numbers of rows that are not known to be equal", REMEDY)
-    if not rows[0].fixed:
-        first = graph.masked(first, ranks[0] - 1, 0)
-        second = graph.masked(second, ranks[1] - 2, 0)
-        size = min(graph.shape(first)[-1], graph.shape(second)[-2])
-        first = graph.part(first, ranks[0] - 1, 0, size)
-        second = graph.part(second, ranks[1] - 2, 0, size)
-    rank = max(ranks)
-    found: dict[int, Extent] = {}
-    for value, own, kept in ((first, ranks[0], -2), (second, ranks[1], -1)):
-        for axis, extent in graph.axes(value).items():
-            if axis - own == kept or axis - own < -2:
-                place = axis - own + rank
-                if found.setdefault(place, extent) != extent:
-                    raise Unsupported("batches not known to be equal", REMEDY)
-    return graph.again(node, [first, second], found)
-
-
-def gemm(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
-    """Gemm whose first matrix has the rows."""
-    values = graph.inputs(node)
-    axis = 1 if attribute(node, "transA", 0) else 0
-    others = any(graph.axes(value) for value in values[1:] if value)
-    if others or set(graph.axes(values[0])) != {axis}:
-        raise Unsupported("rows whose number depends on the data are not those it leaves", REMEDY)
-    return graph.again(node, values, {0: graph.axes(values[0])[axis]})
-
-
 def one_hot(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     """OneHot: a new axis."""
     values = graph.inputs(node)
@@ -203,9 +167,7 @@ ROWWISE: dict[str, Rule] = {
     **dict.fromkeys(_BROADCAST, broadcast),
     **dict.fromkeys(_BATCHED, batched),
     **dict.fromkeys(("Softmax", "LogSoftmax", "LpNormalization", "LayerNormalization"), softmax),
-    "Gemm": gemm,
     "GridSample": grid_sample,
-    "MatMul": matrix_product,
     "OneHot": one_hot,
     "RoiAlign": regions,
     "Squeeze": squeeze,

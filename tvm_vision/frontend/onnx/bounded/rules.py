@@ -9,6 +9,7 @@ import onnx
 
 from ...refusals import Remedy
 from ..graph import Unsupported, attribute
+from .extents import Extent
 from .graph import REMEDY, BoundedGraph
 
 # The names of a node's results, in their order; "" for those that are left out.
@@ -38,3 +39,22 @@ def fixed(node: onnx.NodeProto, graph: BoundedGraph, place: int) -> np.ndarray:
 def given(node: onnx.NodeProto, place: int) -> bool:
     """Whether an optional input is there."""
     return len(node.input) > place and bool(node.input[place])
+
+
+def of_equal_rows(
+    graph: BoundedGraph, places: Sequence[tuple[str, int]]
+) -> tuple[list[str], Extent]:
+    """Values as tensors of one size along an axis of each, and how many of its rows are real.
+
+    places: each value and its axis. Raises Unsupported where they are not known to be as many.
+    """
+    found = {graph.extents(value)[axis] for value, axis in places}
+    if len(found) != 1:
+        raise Unsupported("its inputs have numbers of rows that are not known to be equal", REMEDY)
+    (extent,) = found
+    size = min(graph.shape(value)[axis] for value, axis in places)
+    values = []
+    for value, axis in places:
+        rows = {**graph.axes(value), axis: extent}
+        values.append(graph.set_axes(graph.part(graph.tensor(value), axis, 0, size), rows))
+    return values, extent
