@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from tvm.target import Target
 
 from support import networks
 from support.lowering import HOST
-from support.schedule_runs import fused
+from support.schedule_runs import fused, target
 from tvm_vision.errors import UnsupportedKernelError
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import (
@@ -25,7 +26,12 @@ from tvm_vision.schedules import (
     schedule_module,
     schedule_with,
 )
-from tvm_vision.schedules.common import NotThisKind, TargetLimits, left_to_host
+from tvm_vision.schedules.common import (
+    NotThisKind,
+    TargetLimits,
+    can_schedule,
+    left_to_host,
+)
 from tvm_vision.schedules.module import NONE, is_scheduled
 
 # Of subgroups of 8, 32 and 64; the first has only what every Vulkan device has.
@@ -165,3 +171,20 @@ def test_missing_attributes_are_those_of_every_device() -> None:
     assert limits.threads >= 128
     assert limits.shared_bytes >= 16384
     assert fused(relax.op.nn.relu, [(3,)]).get_global_vars()
+
+
+@pytest.mark.faulty_templates
+def test_a_fault_of_a_schedule_is_told_and_another_one_taken(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What no schedule raises of a kernel that is not its own: the tests fail where it is met."""
+
+    def faulty(*_: Any) -> None:
+        raise ValueError("a block is gone")
+
+    function = fused(lambda x: relax.op.exp(x), [(40, 50)])["tir_exp"]
+    monkeypatch.setitem(TEMPLATES, "elementwise", replace(TEMPLATES["elementwise"], apply=faulty))
+    limits = TargetLimits.of(target())
+    assert not can_schedule(faulty, function, limits)
+    assert schedule_function(function, limits, target())[1] != "elementwise"
+    assert caplog.text.count("passed over: ") == caplog.text.count("a block is gone") >= 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,8 @@ from ..options import CompileOptions
 from ..target_keys import FEW_BRANCHES, FLOAT16_MATRICES, INT8_MATRICES, matrices_in
 from .cost.device_model import UNKNOWN, DeviceModel
 from .factors import FP16, INT8
+
+LOGGER = logging.getLogger(__name__)
 
 # Of a kernel for a GPU that does not say; the fewest of a driver that robots have.
 FEW_TENSORS = 16
@@ -146,6 +149,9 @@ def can_schedule(
     try:
         apply(Schedule(function), limits)
     except FAILURES:
+        return False
+    except Exception as error:  # a fault of the schedule, and others are as right
+        LOGGER.warning("schedule %s passed over: %s", getattr(apply, "__name__", apply), error)
         return False
     return True
 

@@ -141,7 +141,7 @@ def schedule_function(
     try:
         schedule = dlight.gpu.Fallback().apply(function, target, False) if target else None
         return (marked(schedule, limits), FALLBACK) if schedule else (function, NONE)
-    except FAILURES as error:
+    except Exception as error:  # TVM's own raises every kind for what it does not handle
         LOGGER.debug("fallback passed over: %s", error)
     return function, NONE
 
