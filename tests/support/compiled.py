@@ -10,7 +10,8 @@ import tvm
 from tvm.target import Target
 
 from tvm_vision.compiler import CompiledModel, compile_model
-from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.compilation import Compilation
+from tvm_vision.compiler.pipeline import run
 from tvm_vision.compiler.target import parse_target, with_llvm_opt_level
 from tvm_vision.devices import known_devices
 from tvm_vision.options import CompileOptions

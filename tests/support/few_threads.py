@@ -14,7 +14,8 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
-from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.compilation import Compilation
+from tvm_vision.compiler.pipeline import run
 from tvm_vision.options import CompileOptions
 
 # A device of this many lanes is busy; small ones have fewer.

@@ -25,11 +25,12 @@ from ..package.precision import MeasuredPrecision
 from ..schedules import Chooser, ScheduleConfig, choices, limits_of, schedule_with
 from ..tvm_compat.no_ops import lowering_context
 from ..vulkan.codegen.dump import shaders_into
+from .compilation import Compilation
 from .graph.short_names import short_names
 from .graph.static_graph import StaticGraph, describe
 from .kernels.beside import started_ahead
 from .kernels.library import KernelLibrary
-from .pipeline import Compilation, run
+from .pipeline import run
 from .precision.convert_fp16 import to_fp16
 from .precision.fp16_emulation import Fp16Emulation
 from .precision.mixed_precision_search import Fp16Choice, Part, Samples, choose_fp16

@@ -14,18 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import tvm
 from tvm import relax
-from tvm.target import Target
 
 from ..freed_memory import FreedMemory
-from ..options import CompileOptions
-from ..schedules import TEMPLATES, Chooser, TargetLimits, schedule_function
+from ..schedules import TEMPLATES, schedule_function
 from ..schedules.common import can_schedule
 from ..schedules.gpu import attention, chain, plain_attention, reduction
 from ..topi.attention import AttentionForm
@@ -34,6 +31,7 @@ from ..tvm_compat.llvm_functions import exact_functions
 from ..tvm_compat.no_ops import lowering_context
 from ..tvm_compat.relax import quiet_take
 from ..whole_files import write_whole
+from .compilation import GRAPH, RELAX, TIR, Compilation, Phase
 from .graph.bound_kernels import bound_kernels
 from .graph.concat_in_place import concat_axes, concat_in_place, keep_apart
 from .graph.fuse_data_movement import fuse_data_movement
@@ -44,10 +42,9 @@ from .graph.short_names import short_names
 from .graph.slice_in_place import slice_in_place
 from .graph.split_kernels import split_kernels
 from .graph.static_graph import StaticGraph
-from .kernels.beside import Waiting
 from .kernels.network import NetworkKernels
 from .precision.convert_fp16 import to_fp16
-from .precision.mixed_precision_search import Part, fp32_roots
+from .precision.mixed_precision_search import fp32_roots
 from .relax.attention import fused_attention
 from .relax.banded_products import banded_products
 from .relax.chained_products import join_chains
@@ -68,7 +65,7 @@ from .relax.join_products import join_products
 from .relax.layout_choice import channel_block, layout_on_gpu
 from .relax.legalize import legalize_ops
 from .relax.nchwc.block_channels import block_channels
-from .relax.node_names import NodeNames, Nodes
+from .relax.node_names import NodeNames
 from .relax.norms_in_steps import norms_in_steps
 from .relax.norms_of_images import norms_of_images
 from .relax.own_operators import LegalizeOwnOperators
@@ -77,7 +74,7 @@ from .relax.plain_prelus import plain_prelus
 from .relax.pool_before_concat import pools_before_concats
 from .relax.pools_in_steps import pools_in_steps
 from .relax.qdq.legalize_int8 import WORD, integer_kernels
-from .relax.qdq.to_int8 import bytes_wanted, in_bytes
+from .relax.qdq.to_int8 import in_bytes
 from .relax.repeated_parts import LINEAR, repeated_parts
 from .relax.resizes_in_steps import resizes_in_steps
 from .relax.rows_as_images import rows_as_images
@@ -103,98 +100,6 @@ from .target import with_llvm_opt_level
 from .tir.dead_block_elimination import eliminate_dead_blocks
 from .tir.exact_casts import cancel_casts
 from .tir.whole_tensors import whole_tensors
-
-RELAX, GRAPH, TIR = "relax", "graph", "tir"
-
-
-@dataclass
-class Compilation:
-    """A network on its way.
-
-    Attributes:
-        module: RELAX, and TIR while functions are scheduled; nothing between.
-        target: what it is compiled for.
-        options: how.
-        runs_on: what runs the kernels, where that is another than they are made for: this
-            processor while the error of fp16 is measured.
-        fp16_parts: which layers are stored as float16; None for all that can be.
-        choose: what tuning found for a kernel.
-        joined: nodes of the model, in those calls of ``main`` that are several in one.
-        nodes: of the model, in each call of ``main``.
-        graph: GRAPH.
-        concat_axes: position of each kernel that is a concatenation -> its axis.
-        steps: for each kernel, what runs side by side; None for one after the other.
-        anew: whether all kernels are made, those that were made before, too.
-        waiting: a process that was started to make kernels, where there is one.
-        kernels: the graph's functions on their way to code.
-        library: the compiled functions.
-    """
-
-    module: tvm.IRModule
-    target: Target
-    options: CompileOptions
-    runs_on: Target | None = None
-    fp16_parts: Collection[Part] | None = None
-    choose: Chooser | None = None
-    joined: Nodes = field(default_factory=dict)
-    nodes: list[list[str]] = field(default_factory=list)
-    graph: StaticGraph = field(default_factory=StaticGraph)
-    concat_axes: dict[int, int] = field(default_factory=dict)
-    steps: list[int] | None = None
-    anew: bool = False
-    waiting: Waiting | None = None
-    kernels: Any = None
-    library: Any = None
-
-    @cached_property
-    def limits(self) -> TargetLimits:
-        """What kernels for the target may have."""
-        return TargetLimits.of(self.target, self.options)
-
-    @property
-    def by_several(self) -> bool:
-        """Whether several processes make kernels."""
-        return self.options.kernel_processes and not self.anew
-
-    @property
-    def built_for(self) -> Target:
-        """What code is made for."""
-        return self.runs_on or self.target
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether kernels are made for a GPU."""
-        return "gpu" in self.target.keys
-
-    @property
-    def on_new_gpu(self) -> bool:
-        """Whether kernels are made for a GPU that none were timed on: others keep what they had."""
-        return self.on_gpu and not self.limits.device.measured
-
-    @property
-    def int8(self) -> bool:
-        """Whether what is quantized is computed with int8."""
-        return self.options.opt_level >= 3 and bytes_wanted(self.target, self.options.int8)
-
-    @property
-    def fp16(self) -> bool:
-        """Whether tensors are stored as float16."""
-        return self.options.precision == "fp16"
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One step: its name, the form it works on, what it does, and when it is taken."""
-
-    name: str
-    ir: str
-    run: Callable[[Compilation], None]
-    opt_level: int = 0
-    when: Callable[[Compilation], bool] = lambda network: True
-
-    def applies(self, network: Compilation) -> bool:
-        """Whether the step is taken for a network."""
-        return network.options.opt_level >= self.opt_level and self.when(network)
 
 
 def _relax(*passes: Any) -> Callable[[Compilation], None]:

@@ -15,13 +15,14 @@ from support.compiled import FIXED, MATRIX_GPU, executor_of
 from support.networks import NETWORKS, Builder, _upsample
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
+from tvm_vision.compiler.compilation import Compilation
 from tvm_vision.compiler.graph.fuse_data_movement import (
     fuse_data_movement,
     is_prologue,
     is_selection,
 )
 from tvm_vision.compiler.graph.selection_cost import MOST_TIMED, pick_cycles
-from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.pipeline import run
 from tvm_vision.devices import known_devices
 from tvm_vision.errors import InputError
 from tvm_vision.frontend.onnx.load import import_onnx

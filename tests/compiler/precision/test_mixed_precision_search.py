@@ -14,8 +14,8 @@ from support.interpreter import run
 from support.networks import NETWORKS, Builder, mainly
 from tvm_vision.compiler import compile_model, parse_target
 from tvm_vision.compiler.build import _matrix_kernels, measure_fp16, prepare
+from tvm_vision.compiler.compilation import Compilation
 from tvm_vision.compiler.graph.static_graph import KernelCall, StaticGraph
-from tvm_vision.compiler.pipeline import Compilation
 from tvm_vision.compiler.pipeline import run as run_pipeline
 from tvm_vision.compiler.precision.convert_fp16 import FP16_MAX
 from tvm_vision.compiler.precision.mixed_precision_search import (

@@ -10,7 +10,7 @@ from support.compiled import MATRIX_GPU
 from support.lowering import HOST
 from support.networks import Builder
 from support.quantized_networks import Quantized
-from tvm_vision.compiler.pipeline import Compilation
+from tvm_vision.compiler.compilation import Compilation
 from tvm_vision.compiler.pipeline import run as run_pipeline
 from tvm_vision.compiler.relax.fold_constants import fold_constants, fold_moves
 from tvm_vision.compiler.relax.kernel_calls import bindings_of

@@ -13,7 +13,7 @@ from support.compiled import MATRIX_GPU
 from support.interpreter import run
 from support.relax_models import module_of, operators_in
 from tvm_vision.compiler import compile_model
-from tvm_vision.compiler.pipeline import Compilation
+from tvm_vision.compiler.compilation import Compilation
 from tvm_vision.compiler.pipeline import run as run_phases
 from tvm_vision.compiler.relax.group_norms import group_norms
 from tvm_vision.compiler.target import parse_target

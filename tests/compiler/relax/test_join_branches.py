@@ -15,7 +15,8 @@ from tvm import relax
 from support.compiled import executor_of
 from support.relax_models import module_of, operators_in
 from tvm_vision.compiler import compile_model
-from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.compilation import Compilation
+from tvm_vision.compiler.pipeline import run
 from tvm_vision.compiler.relax.join_branches import join_branches
 from tvm_vision.compiler.relax.kernel_calls import bindings_of
 from tvm_vision.compiler.relax.operators import operator_of

@@ -21,7 +21,8 @@ from support.emulated_matrices import emulated, need_right_arrays
 from support.lowering import HOST
 from support.matrix_runs import LIMITS, printed, result
 from support.schedule_runs import target
-from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.compilation import Compilation
+from tvm_vision.compiler.pipeline import run
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions
 from tvm_vision.schedules.gpu import attention as schedules

@@ -21,7 +21,8 @@ from support.compiled import executor_of
 from support.matrix_runs import result
 from support.schedule_runs import target
 from tvm_vision.compiler import compile_model
-from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.compilation import Compilation
+from tvm_vision.compiler.pipeline import run
 from tvm_vision.compiler.relax.attention import fused_attention
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.devices import known_devices

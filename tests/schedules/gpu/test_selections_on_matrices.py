@@ -17,7 +17,8 @@ from support.lowering import HOST
 from support.networks import Builder, _upsample
 from tvm_vision.compiler import compile_model
 from tvm_vision.compiler.build import prepare
-from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.compilation import Compilation
+from tvm_vision.compiler.pipeline import run
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions

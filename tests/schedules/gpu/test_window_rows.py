@@ -14,7 +14,8 @@ from onnx import helper
 
 import tvm_vision
 from support.onnx_models import make_model
-from tvm_vision.compiler.pipeline import Compilation, run
+from tvm_vision.compiler.compilation import Compilation
+from tvm_vision.compiler.pipeline import run
 from tvm_vision.compiler.target import parse_target
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.options import CompileOptions
