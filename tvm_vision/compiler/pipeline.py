@@ -70,6 +70,7 @@ from .relax.norms_in_steps import norms_in_steps
 from .relax.norms_of_images import norms_of_images
 from .relax.own_operators import LegalizeOwnOperators
 from .relax.pads_into_windows import pads_into_windows
+from .relax.parts_of_one import parts_of_one
 from .relax.plain_prelus import plain_prelus
 from .relax.pool_before_concat import pools_before_concats
 from .relax.pools_in_steps import pools_in_steps
@@ -433,6 +434,8 @@ PHASES: tuple[Phase, ...] = (
           lambda n: n.on_gpu and n.options.whole_rows),
     Phase("sink_reshapes", RELAX, _sink_reshapes, 3),
     Phase("fold_moves", RELAX, _relax(fold_moves), 1),
+    Phase("parts_of_one", RELAX, _relax_on(parts_of_one), 3,
+          lambda n: n.on_new_gpu and n.options.join_moves),
     # Calls of TensorIR functions.
     Phase("exact_quotients", RELAX, _relax_on(exact_quotients)),
     Phase("sorts_and_scans", RELAX, _relax(relax.backend.DispatchSortScan())),
