@@ -17,12 +17,13 @@ import tvm_vision
 from support.conformance.conformance_worker import executor
 from support.onnx_models import make_model
 from tvm_vision.compiler.relax import recurrences
+from tvm_vision.compiler.target import parse_target
 from tvm_vision.errors import UnsupportedModelError
 from tvm_vision.frontend.onnx.load import import_onnx
 from tvm_vision.schedules import TargetLimits
 from tvm_vision.schedules.cost.device_model import DISCRETE
 from tvm_vision.topi.recurrence import kernel
-from tvm_vision.topi.recurrence.form import RecurrentTile
+from tvm_vision.topi.recurrence.form import RecurrentForm, RecurrentTile
 from tvm_vision.topi.recurrence.launches import Launches
 
 MEASURED = str(Path(__file__).parents[3] / "benchmarks/results/nvidia-h200-device.json")
@@ -285,6 +286,24 @@ def test_which_steps_are_launches(operator, options, batch, size, launched, tmp_
     tvm_vision.compile(model, tmp_path / "net.tar", target=MEASURED, dump_shaders=tmp_path)
     (source,) = tmp_path.glob("recurrence*.comp")
     assert ("uniform Scalars" in source.read_text()) == launched
+
+
+@pytest.mark.parametrize(
+    ("device", "operator", "size", "kept"),
+    [
+        # A thread of 1,024 has a quarter of the registers that one of 256 has.
+        ("renoir", "GRU", 256, False),
+        ("phoenix", "GRU", 256, False),
+        ("renoir", "GRU", 128, True),
+        ("renoir", "LSTM", 128, False),
+        ("phoenix", "LSTM", 128, True),  # two halves in a register
+        ("tgl", "GRU", 256, True),
+    ],
+)
+def test_weights_stay_in_registers_where_threads_have_as_many(device, operator, size, kept):
+    form = RecurrentForm(operator, (1,), (), reset_after=True)
+    tile = recurrences.tile_for(parse_target(device), form, 1, 1, size, 4)
+    assert tile.keeps_weights(form, size) is kept
 
 
 def scale_weights(model, scale):

@@ -13,7 +13,7 @@ from tvm.target import Target
 
 from ...schedules import TargetLimits
 from ...schedules.cpu.processor import Processor
-from ...topi.recurrence.form import RecurrentForm, RecurrentTile
+from ...topi.recurrence.form import MOST_KEPT, RecurrentForm, RecurrentTile
 from ...topi.recurrence.kernel import packed, recurrence
 from ..tir.cast_buffers import LOADS_AND_STORES
 
@@ -25,6 +25,9 @@ MOST_THREADS = 1024
 # Weights that a thread fetches at once, and groups of threads that share a sum, where these divide
 # a state and what is left; fewer vectors of a slice are not worth the barrier.
 VECTORS, SLICES, LEAST_VECTORS = (4, 2, 1), (1, 2, 4, 8), 16
+# Lanes of AMD's waves, whose threads share a unit's registers; those of a thread that hold no
+# weights; and the schedulers of a unit whose compiler keeps two halves in a register (RDNA's).
+WAVE, OTHER_REGISTERS, HALVES_BY = 64, 40, 2
 # Of a number of a state.
 SHARED_BYTES = 4
 # Of weights that a unit reads from a cache in a cycle; what a step waits for beside its launch, on
@@ -93,7 +96,9 @@ def _of_workgroup(
     most = max(1, min(MOST_SEQUENCES, room, batch))
     fitting = (n for n in range(1, most) if directions * -(-batch // n) <= enough)
     vector = next(n for n in VECTORS if size % n == 0)
-    tile = RecurrentTile(threads, next(fitting, most), vector=vector)
+    tile = RecurrentTile(
+        threads, next(fitting, most), vector=vector, kept=_most_kept(limits, threads)
+    )
     # A unit waits for the weights of a step, and the more threads there are the more are on their
     # way; where each unit has several workgroups they are anyway.
     if size > threads or directions * -(-batch // tile.sequences) > enough:
@@ -101,7 +106,10 @@ def _of_workgroup(
     vectors = size // vector
     sliced = [
         each
-        for each in (replace(tile, threads=threads * n, slices=n) for n in SLICES)
+        for each in (
+            replace(tile, threads=count, slices=n, kept=_most_kept(limits, count))
+            for n, count in ((n, threads * n) for n in SLICES)
+        )
         if vectors % each.slices == 0
         and each.threads <= most_threads
         and each.shared_numbers(form, size) * SHARED_BYTES <= limits.shared_bytes
@@ -110,6 +118,18 @@ def _of_workgroup(
     kept = (each for each in sliced if each.keeps_weights(form, size))
     busy = (each for each in reversed(sliced) if vectors >= each.slices * LEAST_VECTORS)
     return next(kept, next(busy, tile))
+
+
+def _most_kept(limits: TargetLimits, threads: int) -> int:
+    """Weights that each of a workgroup's threads has registers for; what was timed keeps what it
+    was timed with, and Intel's threads what its model has."""
+    units = limits.device.units
+    if limits.device.measured or limits.wave < WAVE:
+        return MOST_KEPT
+    # Whether weights will be halves is not known yet.
+    of_register = 2 if units.schedulers == HALVES_BY else 1
+    room = (units.registers // threads - OTHER_REGISTERS) * of_register
+    return max(0, min(MOST_KEPT, room))
 
 
 def _of_launches(

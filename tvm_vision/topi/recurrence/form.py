@@ -14,7 +14,7 @@ from tvm import tirx
 from ..forms import TextForm
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-MOST_KEPT = 192  # weights that a thread of a GPU has registers for
+MOST_KEPT = 192  # weights that a thread of a GPU has registers for, where it has the most
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ class RecurrentTile:
         vector: weights of a column that a thread of a GPU fetches at once.
         numbers: of a state, that a workgroup of a GPU computes where each step is a launch of its
             own; 0 where a workgroup goes through all steps.
+        kept: weights that a thread of a GPU has registers for.
         rows, lanes, vectors: of a processor: a product's results that stay in registers, rows of
             sequences times vectors of lanes.
     """
@@ -120,6 +121,7 @@ class RecurrentTile:
     slices: int = 1
     vector: int = 1
     numbers: int = 0
+    kept: int = MOST_KEPT
     rows: int = 1
     lanes: int = 1
     vectors: int = 1
@@ -131,7 +133,7 @@ class RecurrentTile:
 
     def keeps_weights(self, form: RecurrentForm, size: int) -> bool:
         """Whether a thread of a GPU has registers for its weights of all steps."""
-        return sum(form.products) * size // self.slices <= MOST_KEPT
+        return sum(form.products) * size // self.slices <= self.kept
 
     def shared_numbers(self, form: RecurrentForm, size: int) -> int:
         """Numbers of a workgroup in shared memory: states, and the sums of its slices."""
