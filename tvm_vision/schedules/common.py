@@ -150,10 +150,16 @@ def can_schedule(
         apply(Schedule(function), limits)
     except FAILURES:
         return False
-    except Exception as error:  # a fault of the schedule, and others are as right
-        LOGGER.warning("schedule %s passed over: %s", getattr(apply, "__name__", apply), error)
+    except Exception as error:
+        tell_fault(getattr(apply, "__name__", str(apply)), error)
         return False
     return True
+
+
+def tell_fault(name: str, error: Exception) -> None:
+    """Says that a schedule raised what is none of FAILURES: it has a fault, and another one, which
+    is as right, is taken."""
+    LOGGER.warning("schedule %s passed over: %s: %s", name, type(error).__name__, error)
 
 
 def blocks_of(schedule: Schedule) -> list[Any]:

@@ -12,7 +12,7 @@ from tvm.s_tir import dlight
 from tvm.target import Target
 
 from ..errors import UnsupportedKernelError
-from .common import FAILURES, NotThisKind, TargetLimits, left_to_host
+from .common import FAILURES, NotThisKind, TargetLimits, left_to_host, tell_fault
 from .coverage import unwritten
 from .cpu import templates as cpu
 from .cpu.processor import Processor
@@ -136,8 +136,8 @@ def schedule_function(
             return template.applied(fresh, limits, None), kind
         except FAILURES as error:
             LOGGER.debug("%s passed over: %s", kind, error)
-        except Exception as error:  # a fault of the template, and the next one is as right
-            LOGGER.warning("schedule %s passed over: %s: %s", kind, type(error).__name__, error)
+        except Exception as error:
+            tell_fault(kind, error)
     try:
         schedule = dlight.gpu.Fallback().apply(function, target, False) if target else None
         return (marked(schedule, limits), FALLBACK) if schedule else (function, NONE)

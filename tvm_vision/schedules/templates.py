@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ from tvm.target import Target
 
 from ..errors import InputError
 from ..options import CompileOptions
-from .common import FAILURES, NotThisKind, TargetLimits, left_to_host
+from .common import FAILURES, NotThisKind, TargetLimits, left_to_host, tell_fault
 from .cost import coopmat_gemm as coopmat_gemm_cost
 from .cost import direct_conv as direct_conv_cost
 from .cost import gemm as gemm_cost
@@ -48,8 +47,6 @@ from .gpu import (
     winograd_conv,
 )
 from .gpu.kernel_marks import SELECT_LOADS, SUBGROUP, with_marks
-
-LOGGER = logging.getLogger(__name__)
 
 # What a device has: a GPU, or a processor.
 Limits = TargetLimits | Processor
@@ -116,8 +113,8 @@ class Template:
             return self.shape_of(Schedule(function))
         except FAILURES:
             return None
-        except Exception as error:  # a fault of the template, and another one is as right
-            LOGGER.warning("schedule %s passed over: %s", self.name, error)
+        except Exception as error:
+            tell_fault(self.name, error)
             return None
 
     def applied(

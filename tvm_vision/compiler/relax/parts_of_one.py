@@ -93,12 +93,11 @@ def joined(x: te.Tensor, parts: Sequence[tuple[int, int]], axis: int) -> te.Tens
     length = sum(end - begin for begin, end in parts)
 
     def value(*at: Any) -> Any:
-        here, first = at[axis], length
-        place = None
+        here, after, place = at[axis], length, None
         for begin, end in reversed(parts):
-            first -= end - begin
-            own = here + (begin - first)
-            place = own if place is None else tirx.Select(here < first + end - begin, own, place)
+            own = here + (end - after)
+            place = own if place is None else tirx.Select(here < after, own, place)
+            after -= end - begin
         return x(*at[:axis], place, *at[axis + 1 :])
 
     return te.compute([*x.shape[:axis], length, *x.shape[axis + 1 :]], value, name=NAME)

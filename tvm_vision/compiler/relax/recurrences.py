@@ -96,20 +96,21 @@ def _of_workgroup(
     most = max(1, min(MOST_SEQUENCES, room, batch))
     fitting = (n for n in range(1, most) if directions * -(-batch // n) <= enough)
     vector = next(n for n in VECTORS if size % n == 0)
-    tile = RecurrentTile(
-        threads, next(fitting, most), vector=vector, kept=_most_kept(limits, threads)
-    )
+    sequences = next(fitting, most)
+
+    def tile_of(slices: int) -> RecurrentTile:
+        every = threads * slices
+        return RecurrentTile(every, sequences, slices, vector, kept=_most_kept(limits, every))
+
+    tile = tile_of(1)
     # A unit waits for the weights of a step, and the more threads there are the more are on their
     # way; where each unit has several workgroups they are anyway.
-    if size > threads or directions * -(-batch // tile.sequences) > enough:
+    if size > threads or directions * -(-batch // sequences) > enough:
         return tile
     vectors = size // vector
     sliced = [
         each
-        for each in (
-            replace(tile, threads=count, slices=n, kept=_most_kept(limits, count))
-            for n, count in ((n, threads * n) for n in SLICES)
-        )
+        for each in map(tile_of, SLICES)
         if vectors % each.slices == 0
         and each.threads <= most_threads
         and each.shared_numbers(form, size) * SHARED_BYTES <= limits.shared_bytes
