@@ -19,6 +19,7 @@ from tvm.ir.prim import expr as prim
 
 from .kernel_calls import bindings_of
 from .operators import operator_of
+from .pads_as_pools import PadsAsPools
 from .rewriting import is_constant, rewritten, value_of
 from .shuffles import Shuffles, with_stand_ins
 from .sink_turns import sink_turns
@@ -37,7 +38,8 @@ _LAYOUTS = {
 def channels_last(mod: tvm.IRModule, shuffles: bool = False) -> tvm.IRModule:
     """``main`` with its convolutions of two and three axes, and what stands between them, so;
     shuffles: also channels that are dealt out."""
-    mod = with_stand_ins(mod) if shuffles else mod
+    pads = PadsAsPools()
+    mod = pads.put(with_stand_ins(mod) if shuffles else mod)
     turned = tvm.transform.Sequential(
         [
             _pass("ActivationsAsMaxima", _Activations),
@@ -50,7 +52,7 @@ def channels_last(mod: tvm.IRModule, shuffles: bool = False) -> tvm.IRModule:
             relax.transform.DeadCodeElimination(),
         ]
     )(mod)
-    return sink_turns(turned)
+    return sink_turns(pads.take_back(turned))
 
 
 def transposes(mod: tvm.IRModule) -> int:

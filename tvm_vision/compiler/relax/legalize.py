@@ -11,6 +11,7 @@ from tvm import ir, relax, te, tirx, topi
 from tvm.relax.utils import gen_call_tir_inputs
 
 from ...topi.arg_reduce import arg_reduce, places_in_int32
+from ...topi.borders import borders
 from ...topi.transposed_convolution import TransposedAxis, transposed_convolution, whole_phases
 from .operators import fixed_shape
 from .rewriting import constant_of
@@ -100,6 +101,15 @@ def _transposed_convolution(builder: relax.BlockBuilder, call: relax.Call) -> re
     return builder.call_te(computed, call.args[0], kernel, primfunc_name_hint=name)
 
 
+def _borders(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Without a branch, and along other axes each element at its own place."""
+    widths, attrs = [int(width) for width in call.attrs.pad_width], call.attrs
+    return builder.call_te(
+        borders, call.args[0], widths[::2], widths[1::2], str(attrs.pad_mode),
+        float(attrs.pad_value), primfunc_name_hint="pad",
+    )  # fmt: skip
+
+
 def _comparison(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """Of truths by logic: LLVM has no such comparison in the words that TVM has for it."""
     if any(str(operand.ty.dtype) != "bool" for operand in call.args):
@@ -129,6 +139,7 @@ OWN: dict[str, Any] = {
     "relax.argmin": _of_places(False),
     "relax.divide": _quotient,
     "relax.equal": _comparison,
+    "relax.nn.pad": _borders,
     "relax.not_equal": _comparison,
     "relax.take": _selection,
     **{f"relax.nn.conv{n}d_transpose": _transposed_convolution for n in (1, 2, 3)},

@@ -24,6 +24,9 @@ RECURRENCE = "Recurrence"
 DEFORMED_TAPS = "DeformedTaps"
 # The largest of windows, and where in its plane each lies.
 PLACED_MAX = "PlacedMax"
+# A Pad whose numbers of elements are known, and ONNX's modes by Relax's names.
+BORDERS = "Borders"
+MODES = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
 # The bits of a fraction of float32, and the exponent of its smallest normal number.
 SINGLE_DIGITS, SINGLE_LOWEST = 23, -126
 # The same of the types that float32 is rounded to, and the largest number where it stands for those
@@ -83,6 +86,17 @@ def placed_max(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
     found = _called(builder, "placed_max", form, [inputs[0]], types)
     values, places = (builder.emit(relax.TupleGetItem(found, place)) for place in (0, 1))
     return relax.Tuple([values, builder.emit(relax.op.astype(places, "int64"))])
+
+
+def borders(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
+    """A tensor with elements more around it, or fewer: ``widths`` before and after each axis."""
+    data, widths, value = inputs[0], list(map(int, attributes["widths"])), attributes["value"]
+    mode, dtype = MODES[_text(attributes["mode"])], data.ty.dtype.dtype
+    if mode == "constant" and not dtype.startswith("float"):
+        # Relax has a number of float64 there, which is not all that integers are.
+        number = tirx.const(int(value), dtype)
+        return builder.emit_te(topi.nn.pad, data, widths[::2], widths[1::2], number)
+    return relax.op.nn.pad(data, widths, mode, float(value))
 
 
 def roi_align(builder: Any, inputs: Any, attributes: Any) -> relax.Expr:
@@ -218,6 +232,7 @@ def _word(value: int) -> Any:
 
 
 OWN_CONVERTERS: dict[str, Callable[[Any, Any, Any], relax.Expr]] = {
+    BORDERS: borders,
     "BitCast": bit_cast,
     "CumProd": cumulative_product,
     DEFORMED_TAPS: taps,

@@ -22,7 +22,7 @@ from .graph import (
     given,
     with_attributes,
 )
-from .own_operators import DEFORMED_TAPS, PLACED_MAX
+from .own_operators import BORDERS, DEFORMED_TAPS, MODES, PLACED_MAX
 
 Nodes = Sequence[onnx.NodeProto] | None
 # Axes of an image that the target's transposed convolutions know.
@@ -357,41 +357,55 @@ def deform_conv(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
 
 
 def pad(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """A tensor that goes on from its other end, or is reflected more than once, as what lies at
-    those places: TVM's circular index is one that its own simplifier gets wrong on a GPU, and it
-    reflects once alone. A number to pad with that is computed is chosen where the padding is: TVM
-    wants a constant."""
+    """Elements around a tensor by one operator in all modes. More of its own than an axis has, and
+    some taken away before, are what lies at those places; a number that is computed is chosen where
+    the padding is."""
     mode = attribute(node, "mode", "constant")
-    if mode == "constant" and given(node, 2) and graph.constant(node.input[2]) is None:
-        return _filled(node, graph)
-    if mode not in ("wrap", "reflect"):
+    if mode not in MODES:
         return None
-    shape = graph.shape(node.input[0])
-    sides = _sides(node, graph, len(shape))
-    # A negative number takes elements away, before the rest goes on.
+    steps, sides = NodeBuilder(graph, node), _sides(node, graph)
+    if mode == "constant":
+        return steps.finish(_with_number(node, graph, steps, sides))
+    shape, found = graph.shape(node.input[0]), node.input[0]
     kept = [
         (max(-before, 0), size - max(-after, 0))
         for size, (before, after) in zip(shape, sides, strict=True)
     ]
-    often = any(max(side) >= end - start for side, (start, end) in zip(sides, kept, strict=True))
-    if any(end <= start for start, end in kept) or not (mode == "wrap" or often):
+    if any(end <= start for start, end in kept):
         return None
-    steps, value = NodeBuilder(graph, node), node.input[0]
+    if all(map(_at_once, [mode] * len(shape), shape, sides)):
+        return steps.finish(_bordered(steps, found, sides, mode))
     for axis, ((start, end), side) in enumerate(zip(kept, sides, strict=True)):
         if any(side):
             added = [max(number, 0) for number in side]
             places = np.pad(np.arange(start, end), added, mode=mode)
-            value = steps("Gather", value, places, axis=axis)
-    return steps.finish(value if steps.nodes else steps("Identity", value))
+            found = steps("Gather", found, places, axis=axis)
+    return steps.finish(found)
 
 
-def _filled(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
-    """A Pad with the number of its input 2."""
-    shape = graph.shape(node.input[0])
-    sides = _sides(node, graph, len(shape))
-    steps = NodeBuilder(graph, node)
-    before, after = zip(*sides, strict=True)
-    padded = steps("Pad", node.input[0], np.array([*before, *after], np.int64))
+def _at_once(mode: str, size: int, side: tuple[int, int]) -> bool:
+    """Whether each element that is added along an axis is one that an operator finds, and none is
+    taken away."""
+    most = {"reflect": size - 1, "wrap": size}.get(mode, max(side))
+    return min(side) >= 0 and max(side) <= most
+
+
+def _bordered(
+    steps: NodeBuilder, value: str, sides: list[tuple[int, int]], mode: str, number: float = 0
+) -> str:
+    widths = list(itertools.chain.from_iterable(sides))
+    return steps(BORDERS, value, widths=widths, mode=mode, value=number)
+
+
+def _with_number(
+    node: onnx.NodeProto, graph: GraphEditor, steps: NodeBuilder, sides: list[tuple[int, int]]
+) -> str:
+    """What a Pad with a number gives: its input 2, which may be computed, or its attribute."""
+    value, number = given(node, 2), attribute(node, "value", 0.0)
+    known = graph.constant(value) if value else np.array(number)
+    if known is not None:
+        return _bordered(steps, node.input[0], sides, "constant", known.item())
+    padded, shape = _bordered(steps, node.input[0], sides, "constant"), graph.shape(node.input[0])
     # Where nothing is added along an axis, all its places are alike.
     sizes = [size + sum(side) if any(side) else 1 for size, side in zip(shape, sides, strict=True)]
     is_padding = np.ones(sizes, bool)
@@ -400,21 +414,24 @@ def _filled(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
         for size, (first, last) in zip(sizes, sides, strict=True)
     ]
     is_padding[tuple(inner)] = False
-    return steps.finish(steps("Where", is_padding, node.input[2], padded))
+    return steps("Where", is_padding, value, padded)
 
 
-def _sides(node: onnx.NodeProto, graph: GraphEditor, rank: int) -> list[tuple[int, int]]:
+def _sides(node: onnx.NodeProto, graph: GraphEditor) -> list[tuple[int, int]]:
     """How many elements a Pad adds before and behind each axis."""
-    given = attribute(node, "pads")
-    axes: Sequence[int] = range(rank)
-    if given is None:
-        values, named = constant_input(node, graph, 1), constant_input(node, graph, 3)
-        given = [] if values is None else [int(number) for number in values]
-        axes = axes if named is None else [int(axis) % rank for axis in named]
-    sides = dict.fromkeys(range(rank), (0, 0))
-    half = len(given) // 2
-    sides |= dict(zip(axes, zip(given[:half], given[half:], strict=True), strict=True))
-    return [sides[axis] for axis in range(rank)]
+    widths = attribute(node, "pads")
+    if widths is None:
+        values = constant_input(node, graph, 1)
+        widths = [] if values is None else [int(number) for number in values]
+    half = len(widths) // 2
+    sides = list(zip(widths[:half], widths[half:], strict=True))
+    named = constant_input(node, graph, 3)
+    if named is None:
+        return sides
+    rank = len(graph.shape(node.input[0]))
+    found = dict.fromkeys(range(rank), (0, 0))
+    found |= dict(zip((int(axis) % rank for axis in named), sides, strict=True))
+    return list(found.values())
 
 
 WINDOW_REWRITES: dict[str, Rewrite] = {

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
-from tvm import relax, topi
+from tvm import relax
 
 from tvm_vision.topi import nchwc as blocked
+from tvm_vision.topi.borders import borders
 from tvm_vision.topi.nchwc import SlidingWindow
 
 from ..kernel_calls import OPAQUE, OUT_FUSABLE
 from ..operators import BINARY, UNARY, operator_of, resized
 from .convolutions import convolution, convolved, window_of
-from .moved_pixels import moved_pixels
 from .rewriter import NchwcRewriter
 from .sampling import grid_sample
 from .transposed import transposed_convolution
@@ -31,12 +30,6 @@ Rule = Callable[[NchwcRewriter, Any], Any]
 
 # Rows of a product up to which it is a convolution of images of one pixel, beyond of one image.
 FEW_ROWS = 4
-# By the names that calls have for them; any other is a number.
-PADS = {
-    "reflect": topi.nn.reflect_pad,
-    "replicate": topi.nn.replicate_pad,
-    "circular": topi.nn.circular_pad,
-}
 # A selection of channels reads so many tensors at most, as code for each of them is generated.
 MOST_SOURCES = 3
 
@@ -78,15 +71,13 @@ def of_pixels(blocks: NchwcRewriter, call: Any) -> Any:
     if value is None or result is None or len(result) != 4 or result[1] != value.shape[1]:
         return None
     if operator_of(call) == "relax.nn.pad":
-        widths, added = [int(width) for width in call.attrs.pad_width], str(call.attrs.pad_mode)
+        widths, attrs = [int(width) for width in call.attrs.pad_width], call.attrs
         if any(widths[2:4]) or min(widths) < 0:
             return None
         before, after = [*widths[::2], 0], [*widths[1::2], 0]
-        pad = PADS.get(added) or partial(topi.nn.pad, pad_value=float(call.attrs.pad_value))
+        form = (before, after, str(attrs.pad_mode), float(attrs.pad_value))
         # By itself: each place of a window reads it, and would make it anew.
-        around = blocks.compute(
-            lambda x: pad(x, pad_before=before, pad_after=after), [value.var], "pad", OPAQUE
-        )
+        around = blocks.compute(lambda x: borders(x, *form), [value.var], "pad", OPAQUE)
         return _result(blocks, around, result)
     if operator_of(call) == "relax.take":
         if int(call.attrs.axis) not in (2, 3) or blocks.constant(call.args[1]) is None:
@@ -343,7 +334,6 @@ RULES: dict[str, Rule] = {
     "relax.nn.avg_pool2d": average_pool,
     "relax.nn.adaptive_avg_pool2d": adaptive_pool,
     **{f"relax.{name}": reduction for name in ("mean", "max", "min", "sum")},
-    "relax.call_tir": moved_pixels,
     "relax.image.grid_sample": grid_sample,
     "relax.image.resize2d": resize,
     "relax.concat": concatenation,
