@@ -40,6 +40,8 @@ NO_NUMBERS = [
 ]
 WEIGHTS = {
     "square": np.array([-1, 1, 2, 2]),
+    "two": np.array([2]),
+    "pairs": np.array([-1, 2, 4]),
     "scales": np.array([1, 1, 2, 1.5], np.float32),
     "larger": np.array([3, 5]),
     "in_front": np.array([0]),
@@ -65,6 +67,65 @@ def sizes(*parts):
 
 
 CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "sampled images": (
+        [
+            IMAGES,
+            node("Reshape", ["r", "square"], ["grid"]),
+            node("GridSample", ["v", "grid"], ["y"], align_corners=1),
+            node("Concat", ["v", "v"], ["twice"], axis=0),
+            node("Concat", ["grid", "grid"], ["grids"], axis=0),
+            node("GridSample", ["twice", "grids"], ["z"], align_corners=0),
+        ],
+        {"y": (F, ("n", 1, 1, 2)), "z": (F, ("m", 1, 1, 2))},
+    ),
+    "powers": (
+        [IMAGES, node("LpPool", ["v"], ["y"], kernel_shape=[2, 1]),
+         node("Shrink", ["r"], ["w"], lambd=0.3, bias=0.1)],
+        {"y": (F, ("n", 1, 1, 2)), "w": (F, ("n", 4))},
+    ),
+    "norms": (
+        [IMAGES, node("MeanVarianceNormalization", ["v"], ["y"], axes=[2, 3]),
+         node("LayerNormalization", ["r", "columns"], ["z"])],
+        {"y": (F, ("n", 1, 2, 2)), "z": (F, ("n", 4))},
+    ),
+    "places": (
+        [
+            node("Transpose", ["r"], ["rt"], perm=[1, 0]),
+            node("MatMul", ["r", "rt"], ["square_of_rows"]),
+            node("Trilu", ["square_of_rows"], ["y"], upper=0),
+            node("Trilu", ["r", "step"], ["z"]),
+            node("Hardmax", ["rt"], ["w"]),
+            node("Hardmax", ["r"], ["k"], axis=0),
+        ],
+        {"y": (F, ("n", "n")), "z": (F, ("n", 4)), "w": (F, (4, "n")), "k": (F, ("n", 4))},
+    ),
+    "halves": (
+        [
+            node("Shape", ["r"], ["h"], end=1),
+            node("Div", ["h", "two"], ["half"]),
+            node("Sub", ["h", "half"], ["other"]),
+            node("Slice", ["r", "in_front", "half"], ["y"]),
+            node("Slice", ["r", "half", "h"], ["z"]),
+            node("Concat", ["half", "other"], ["both"], axis=0),
+            node("Split", ["r", "both"], ["a", "b"]),
+            node("Mod", ["h", "two"], ["odd"]),
+            node("Sub", ["h", "odd"], ["even"]),
+            node("Slice", ["r", "in_front", "even"], ["u"]),
+            node("Reshape", ["u", "pairs"], ["w"]),
+        ],
+        {"y": (F, ("n", 4)), "z": (F, ("m", 4)), "a": (F, ("k", 4)), "b": (F, ("l", 4)),
+         "w": (F, ("o", 2, 4)), "half": ("i8", (1,))},
+    ),
+    "equal parts": (
+        [
+            node("Concat", ["r", "r", "x"], ["t"], axis=0),
+            node("Split", ["t"], ["y", "z", "w"], num_outputs=3),
+            node("Concat", ["r", "x"], ["u"], axis=0),
+            node("Transpose", ["u"], ["ut"], perm=[1, 0]),
+            node("Split", ["ut"], ["k", "l"], axis=1, num_outputs=2),
+        ],
+        {**dict.fromkeys("yzw", (F, ("n", 4))), **dict.fromkeys("kl", (F, (4, "m")))},
+    ),
     "resized by scales": (
         [IMAGES, node("Resize", ["v", "", "scales"], ["y"], mode="linear")],
         {"y": (F, ("n", 1, 4, 3))},
@@ -146,7 +207,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_rule(case):
     nodes, outputs = CASES[case]
-    opset = 19 if "axes" in case or "quantized" in case else 17
+    opset = 19 if any(word in case for word in ("axes", "quantized", "parts")) else 17
     # Of no rows onnxruntime refuses most of these, and ends the process for an Einsum.
     assert_rules_right(taken(nodes, outputs, WEIGHTS, opset), feeds_of_rows(least=1), 1e-4)
 
@@ -168,6 +229,50 @@ def test_a_sum_of_no_rows_is_nothing():
     nodes, outputs = CASES["sums over rows"]
     (found, *_) = by_numpy(fixed(taken(nodes, outputs, WEIGHTS)), feeds_of_rows())
     assert all((found[name] == 0).all() for name in outputs)
+
+
+def assert_reference_right(nodes, outputs, weights, opset):
+    """Compiled, against what ONNX's reference gives of the rows that there are."""
+    model, feeds = taken(nodes, outputs, {**WEIGHTS, **weights}, opset), feeds_of_rows(least=1)
+    executor = executor_of(compile_model(*import_onnx(model), target="llvm"), tvm.cpu(0))
+    assert_same(outputs_for(executor, feeds), by_numpy(model, feeds), 1e-4)
+
+
+def test_bent_convolutions_of_a_batch():
+    """With places and masks of as many images; onnxruntime has none."""
+    nodes = [
+        IMAGES,
+        node("Concat", ["v", "v"], ["places"], axis=1),
+        node("Sigmoid", ["v"], ["mask"]),
+        node("DeformConv", ["v", "taps", "places", "", "mask"], ["y"]),
+    ]
+    weights = {"taps": rng.standard_normal((3, 1, 1, 1)).astype(np.float32)}
+    assert_reference_right(nodes, {"y": (F, ("n", 3, 2, 2))}, weights, 19)
+
+
+def test_norms_by_the_mean_square():
+    nodes = [node("RMSNormalization", ["r", "columns"], ["y"])]
+    assert_reference_right(nodes, {"y": (F, ("n", 4))}, {}, 23)
+
+
+def test_what_onnxruntime_and_we_have_of_images():
+    """Powers of whole images, and the largest of regions."""
+    nodes = [
+        IMAGES,
+        node("GlobalLpPool", ["v"], ["y"], p=3),
+        node("Abs", ["r"], ["a"]),
+        node("Mul", ["a", "corner"], ["c"]),
+        node("Unsqueeze", ["x", "in_planes"], ["plane"]),
+        node("Pad", ["c", "front"], ["regions"]),
+        node("MaxRoiPool", ["plane", "regions"], ["z"], pooled_shape=[2, 2]),
+    ]
+    weights = {
+        "corner": np.array([0, 0, 1, 3], np.float32),
+        "in_planes": np.array([0, 1]),
+        "front": np.array([0, 1, 0, 0]),
+    }
+    outputs = {"y": (F, ("n", 1, 1, 1)), "z": (F, ("n", 1, 2, 2))}
+    assert_compiled_right(taken(nodes, outputs, {**WEIGHTS, **weights}), feeds_of_rows(least=1))
 
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -256,6 +361,15 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "a diagonal": ([node("Einsum", ["t", "r"], ["y"], equation="nn,ni->i"),
                     node("MatMul", ["r", "columns_of"], ["t"]),
                     node("Transpose", ["r"], ["columns_of"])], {}),
+    "images and points that are not as many": (
+        [
+            IMAGES,
+            node("Concat", ["v", "v"], ["twice"], axis=0),
+            node("GridSample", ["twice", "v"], ["y"]),
+        ],
+        {},
+    ),
+    "a norm over rows": ([IMAGES, node("MeanVarianceNormalization", ["v"], ["y"])], {}),
     "more scales than rows": (
         [node("QuantizeLinear", ["r", "many"], ["y"], axis=0)],
         {"many": np.ones(ROWS, np.float32)},

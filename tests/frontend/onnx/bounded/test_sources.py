@@ -253,7 +253,7 @@ def test_what_has_no_rule_is_refused_by_name():
         [
             node("NonZero", ["x"], ["p"]),
             node("Cast", ["p"], ["c"], to=1),
-            node("Trilu", ["c"], ["y"]),
+            node("EyeLike", ["c"], ["y"]),
         ],
         [("x", "f4", (4,))],
         [("y", "f4", (1, "n"))],
@@ -261,7 +261,7 @@ def test_what_has_no_rule_is_refused_by_name():
     )
     with pytest.raises(
         UnsupportedModelError,
-        match="Trilu .the number of its rows depends on the data. at 'Trilu_2': "
+        match="EyeLike .the number of its rows depends on the data. at 'EyeLike_2': "
         "use onnxruntime for this model",
     ):
         import_onnx(model)

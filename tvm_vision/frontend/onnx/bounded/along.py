@@ -182,12 +182,34 @@ def concat(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
 
 
 def split(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
-    """Split along an axis of fixed size."""
+    """Split: rows that data counts as slices one after the other."""
     values = graph.inputs(node)
     axis = attribute(node, "axis", 0) % len(graph.shape(values[0]))
-    if axis in graph.axes(values[0]):
-        raise Unsupported("a split of rows whose number depends on the data", REMEDY)
-    return graph.again(node, values, graph.axes(values[0]))
+    if axis not in graph.axes(values[0]):
+        return graph.again(node, values, graph.axes(values[0]))
+    value, results, first = graph.tensor(values[0]), [], Extent()
+    for size in _split_sizes(node, graph, axis):
+        results.append(_between(graph, value, first, first + size, axis))
+        first += size
+    return results
+
+
+def _split_sizes(node: onnx.NodeProto, graph: BoundedGraph, axis: int) -> list[Extent]:
+    """How many rows each part of a Split has: as it says, or equally many but the last."""
+    listed = attribute(node, "split")
+    if listed is not None:
+        return list(as_extents(np.array(listed)))
+    value, parts = graph.inputs(node)[0], len(node.output)
+    if given(node, 1):
+        numbers = graph.numbers(graph.inputs(node)[1])
+        if numbers is None:
+            raise Unsupported("sizes are computed from the data, no maximum is known", REMEDY)
+        return list(numbers.flat)
+    whole = graph.extents(value)[axis]
+    size = graph.quotient(whole + Extent(parts - 1), parts)
+    if size is None:
+        raise Unsupported("a split of rows whose number may be below 0", REMEDY)
+    return [size] * (parts - 1) + [whole - size.times(parts - 1)]
 
 
 def scatter(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
@@ -257,6 +279,12 @@ def _sliced(
     # Neither is held to where rows begin and end, so that what is left is written in one way:
     # all but the first are known to be as many as all but the last.
     first, last = _from_start(graph, start, size), _from_start(graph, end, size)
+    return _between(graph, value, first, last, axis)
+
+
+def _between(graph: BoundedGraph, value: str, first: Extent, last: Extent, axis: int) -> str:
+    """The rows from one place to another, which may lie before or behind all."""
+    size, most = graph.extents(value)[axis], graph.shape(value)[axis]
     first = graph.larger(first, Extent())
     left = graph.larger(graph.smaller(last, size) - first, Extent())
     if first.fixed:

@@ -48,11 +48,12 @@ class Extent:
 
 @dataclass(frozen=True)
 class Range:
-    """What is known of a count: least <= count <= most, and no more than each of ``below``."""
+    """What is known of a count: least <= count <= most, and factor · count <= bound for each
+    (bound, factor) of ``below``."""
 
     least: int
     most: int
-    below: tuple[Extent, ...] = ()
+    below: tuple[tuple[Extent, int], ...] = ()
 
 
 class Ranges:
@@ -61,9 +62,13 @@ class Ranges:
     def __init__(self) -> None:
         self._of: dict[str, Range] = {}
 
-    def add(self, name: str, least: int, most: int, below: Sequence[Extent] = ()) -> Extent:
-        """A new count, as an extent."""
-        self._of[name] = Range(least, most, tuple(below))
+    def add(
+        self, name: str, least: int, most: int, below: Sequence[Extent] = (), factor: int = 1
+    ) -> Extent:
+        """A new count, as an extent. ``below``: what it is no more than, taken once and taken
+        ``factor`` times."""
+        factors = dict.fromkeys((1, factor))
+        self._of[name] = Range(least, most, tuple((b, f) for b in below for f in factors))
         return Extent(0, ((name, 1),))
 
     def least(self, extent: Extent) -> int:
@@ -86,10 +91,10 @@ class Ranges:
                 break
             # With the larger bound in place of a count that is taken off, the gap is smaller.
             smaller = [
-                gap + (bound - Extent(0, ((name, 1),))).times(factor)
+                gap + (Extent(0, ((name, often),)) - bound).times(-factor // often)
                 for name, factor in gap.terms
                 if factor < 0
-                for bound in self._of[name].below
+                for bound, often in self._of[name].below
             ]
             tightest = max(smaller, key=self.least, default=gap)
             if self.least(tightest) <= least:

@@ -340,6 +340,20 @@ class BoundedGraph:
             return one
         return self._chosen("Max", max, one, other)
 
+    def quotient(self, one: Extent, divisor: int) -> Extent | None:
+        """How often a divisor above 0 is in an extent; None of one that may be below 0."""
+        whole = one.divided(divisor)
+        least, most = self.ranges.least(one) // divisor, self.ranges.most(one) // divisor
+        if whole is not None or least < 0:
+            return whole
+
+        def made() -> Extent:
+            name = self("Div", self.scalar(one), np.array(divisor, np.int64))
+            return self.ranges.add(name, least, most, (one,), divisor)
+
+        found: Extent = self.once(("Div", one, divisor), made)
+        return found
+
     def _chosen(self, operator: str, choose: Any, one: Extent, other: Extent) -> Extent:
 
         def made() -> Extent:

@@ -56,9 +56,19 @@ def _quotient(node: onnx.NodeProto, graph: BoundedGraph, values: list[np.ndarray
             return None
         if one.fixed and whole:
             return Extent(int(np.trunc(one.constant / other.constant)))
+        if other.constant > 0 and whole:
+            return graph.quotient(one, other.constant)
         return one.divided(other.constant)
 
     return _each(divided)(node, graph, values)
+
+
+def _rest(graph: BoundedGraph, one: Extent, other: Extent) -> Extent | None:
+    """What is left of a number behind a division by another; None where a sign is not known."""
+    if not other.fixed or other.constant < 1 or graph.ranges.least(one) < 0:
+        return None
+    quotient = graph.quotient(one, other.constant)
+    return one - quotient.times(other.constant) if quotient is not None else None
 
 
 def _over_axes(operation: Callable[[BoundedGraph, Extent, Extent], Extent | None]) -> IntegerRule:
@@ -168,6 +178,7 @@ INTEGERS: dict[str, IntegerRule] = {
     "Identity": _same,
     "Max": _each(lambda g, a, b: g.larger(a, b)),
     "Min": _each(lambda g, a, b: g.smaller(a, b)),
+    "Mod": _each(_rest),
     "Mul": _each(_product),
     "Neg": _negative,
     "ReduceMax": _over_axes(lambda g, a, b: g.larger(a, b)),

@@ -8,13 +8,13 @@ import onnx
 from ..graph import Unsupported, attribute
 from .extents import Extent
 from .graph import REMEDY, BoundedGraph
-from .rules import Results, Rule, axes_of
+from .rules import Results, Rule, axes_of, given, of_equal_rows
 
 _UNARY = (
     "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Clip Cos Cosh Dropout Elu Erf "
     "Exp Floor Gelu HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg Not "
-    "Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh "
-    "ThresholdedRelu"
+    "Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh "
+    "ThresholdedRelu Trilu"
 ).split()
 _BROADCAST = (
     "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less "
@@ -22,13 +22,19 @@ _BROADCAST = (
 ).split()
 # The first axis is a batch.
 _BATCHED = (
-    "AveragePool BatchNormalization Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool "
-    "GlobalMaxPool GroupNormalization InstanceNormalization LRN MaxPool QLinearConv SpaceToDepth"
+    "AveragePool BatchNormalization Conv ConvInteger ConvTranspose DeformConv DepthToSpace "
+    "GlobalAveragePool GlobalLpPool GlobalMaxPool GroupNormalization InstanceNormalization LRN "
+    "LpPool MaxPool QLinearConv SpaceToDepth"
 ).split()
+_REGIONS = ("MaxRoiPool", "RoiAlign")
+# Inputs whose first axis is the result's, where these are not the first input alone.
+_FIRST_AXES = {"DeformConv": (0, 2, 4), "MaxRoiPool": (1,), "RoiAlign": (1, 2)}
+_NORMS = ("LayerNormalization", "MeanVarianceNormalization", "RMSNormalization")
+_OVER_AN_AXIS = ("Hardmax", "LogSoftmax", "LpNormalization", "Softmax")
 
 
 def unary(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
-    """Each element by itself; all other inputs are parameters."""
+    """Each element by itself or by its place; all other inputs are parameters."""
     return graph.again(node, graph.inputs(node), graph.axes(graph.inputs(node)[0]))
 
 
@@ -107,31 +113,26 @@ def squeeze(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
 
 
 def batched(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
-    """An operator on each image of a batch."""
+    """An operator on each image of a batch, or on each of some regions."""
     values = graph.inputs(node)
-    if set(graph.axes(values[0])) != {0} or any(graph.axes(value) for value in values[1:] if value):
-        raise Unsupported("rows whose number depends on the data are not its batch", REMEDY)
-    return graph.again(node, values, graph.axes(values[0]))
-
-
-def regions(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
-    """RoiAlign: a row of results for each region."""
-    values = graph.inputs(node)
-    rows, images = (graph.extents(values[place])[0] for place in (1, 2))
-    if graph.axes(values[0]) or rows != images:
-        raise Unsupported("rows whose number depends on the data are not its regions", REMEDY)
-    size = min(graph.shape(value)[0] for value in values[1:])
-    values[1:] = [graph.part(value, 0, 0, size) for value in values[1:]]
+    places = [at for at in _FIRST_AXES.get(node.op_type, (0,)) if given(node, at)]
+    for at, value in enumerate(values):
+        if value and set(graph.axes(value)) - ({0} if at in places else set()):
+            raise Unsupported("rows whose number depends on the data are not its batch", REMEDY)
+    cut, rows = of_equal_rows(graph, [(values[at], 0) for at in places])
+    for at, value in zip(places, cut, strict=True):
+        values[at] = value
     return graph.again(node, values, {0: rows})
 
 
 def grid_sample(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     """GridSample: a result for each point; axes of the grid come behind the channels."""
     values = graph.inputs(node)
-    rows = graph.axes(values[1])
-    if graph.axes(values[0]) or 0 in rows:
+    if set(graph.axes(values[0])) - {0}:
         raise Unsupported("rows whose number depends on the data are not its points", REMEDY)
-    return graph.again(node, values, {axis + 1: extent for axis, extent in rows.items()})
+    rows = {axis + 1: extent for axis, extent in graph.axes(values[1]).items() if axis}
+    values, rows[0] = of_equal_rows(graph, [(value, 0) for value in values])
+    return graph.again(node, values, rows)
 
 
 def one_hot(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
@@ -143,33 +144,41 @@ def one_hot(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
     return graph.again(node, values, rows)
 
 
-def softmax(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
-    """Softmax, LogSoftmax, LpNormalization, LayerNormalization: over an axis or those behind it."""
+def over_an_axis(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """Softmax, LogSoftmax, Hardmax, LpNormalization: over an axis, or it and those behind it."""
     values = graph.inputs(node)
     shape = graph.shape(values[0])
-    old = node.op_type in ("Softmax", "LogSoftmax") and graph.opset < 13
-    axis = attribute(node, "axis", 1 if old else -1) % len(shape)
-    flat = old or node.op_type == "LayerNormalization"
-    over = range(axis, len(shape)) if flat else (axis,)
+    flat = node.op_type != "LpNormalization" and graph.opset < 13
+    axis = attribute(node, "axis", 1 if flat else -1) % len(shape)
     rows = graph.axes(values[0])
-    if flat and axis - 1 in rows and node.op_type != "LayerNormalization" and axis > 1:
+    if flat and axis > 1 and axis - 1 in rows:
         raise Unsupported("rows whose number depends on the data are merged", REMEDY)
     fill = 0 if node.op_type == "LpNormalization" else -np.inf
-    for place in over:
-        if place in rows and node.op_type == "LayerNormalization":
-            raise Unsupported("a norm over rows whose number depends on the data", REMEDY)
+    for place in range(axis, len(shape)) if flat else (axis,):
         values[0] = graph.masked(values[0], place, fill)
+    return graph.again(node, values, rows)
+
+
+def norm(node: onnx.NodeProto, graph: BoundedGraph) -> Results:
+    """LayerNormalization, RMSNormalization and MeanVarianceNormalization of each row."""
+    values = graph.inputs(node)
+    rank, rows = len(graph.shape(values[0])), graph.axes(values[0])
+    over = {axis % rank for axis in attribute(node, "axes", (0, 2, 3))}
+    if node.op_type != "MeanVarianceNormalization":
+        over = set(range(attribute(node, "axis", -1) % rank, rank))
+    if over & set(rows):
+        raise Unsupported("a norm over rows whose number depends on the data", REMEDY)
     return graph.again(node, values, rows)
 
 
 ROWWISE: dict[str, Rule] = {
     **dict.fromkeys(_UNARY, unary),
     **dict.fromkeys(_BROADCAST, broadcast),
-    **dict.fromkeys(_BATCHED, batched),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "LpNormalization", "LayerNormalization"), softmax),
+    **dict.fromkeys((*_BATCHED, *_REGIONS), batched),
+    **dict.fromkeys(_OVER_AN_AXIS, over_an_axis),
+    **dict.fromkeys(_NORMS, norm),
     "GridSample": grid_sample,
     "OneHot": one_hot,
-    "RoiAlign": regions,
     "Squeeze": squeeze,
     "Transpose": transpose,
     "Unsqueeze": unsqueeze,
