@@ -36,25 +36,28 @@ PLACES: dict[str, Callable[[Any, int], Any]] = {
 
 
 def borders(
-    x: te.Tensor, before: Sequence[int], after: Sequence[int], mode: str, value: float = 0.0
+    x: te.Tensor, widths: Sequence[tuple[int, int]], mode: str, value: float = 0.0
 ) -> te.Tensor:
     """``x`` with so many elements more before and after each axis, fewer where a number is
     negative.
+
+    widths: (before, after) of each axis.
 
     mode: ``constant``, with ``value``, or one of PLACES: ``reflect`` at the first and the last
     element, fewer than there are along the axis; ``replicate`` these; ``circular``, at most as many
     as there are.
     """
     if mode == NUMBER:
+        before, after = ([side[end] for side in widths] for end in (0, 1))
         return topi.nn.pad(x, before, after, tirx.const(value, x.dtype), name=NUMBER)
     sizes = [int(size) for size in x.shape]
-    shape = [sum(numbers) for numbers in zip(before, sizes, after, strict=True)]
+    shape = [size + sum(side) for size, side in zip(sizes, widths, strict=True)]
 
     def element(*at: Any) -> Any:
         places = []
-        for place, size, first, last in zip(at, sizes, before, after, strict=True):
-            moved = place - first
-            places.append(PLACES[mode](moved, size) if max(first, last) > 0 else moved)
+        for place, size, side in zip(at, sizes, widths, strict=True):
+            moved = place - side[0]
+            places.append(PLACES[mode](moved, size) if max(side) > 0 else moved)
         return x(*places)
 
     return te.compute(shape, element, name=mode, tag=topi.tag.INJECTIVE)

@@ -17,7 +17,7 @@ import tvm
 from tvm import relax
 
 from .kernel_calls import bindings_of
-from .operators import fixed_shape, operator_of
+from .operators import fixed_shape, operator_of, pad_widths
 from .rewriting import Lookup, bind, constant_of, rewritten, value_of
 from .views import numbers
 
@@ -87,7 +87,7 @@ def _sliced(call: Any, shape: tuple[int, ...], lookup: Lookup) -> bool:
 
 
 def _not_padded(call: Any, shape: tuple[int, ...], lookup: Lookup) -> bool:
-    return not any(int(width) for width in call.attrs.pad_width)
+    return not any(map(any, pad_widths(call.attrs)))
 
 
 def _of_one_pixel(call: Any, shape: tuple[int, ...], lookup: Lookup) -> bool:

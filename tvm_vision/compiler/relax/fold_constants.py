@@ -15,7 +15,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from .operators import fixed_shape, operator_of
+from .operators import fixed_shape, operator_of, pad_widths
 from .rewriting import Lookup, constant_of, resolve, rewritten, value_of
 
 Array = Any
@@ -75,8 +75,7 @@ def _transposed(args: Sequence[Array], attrs: Any) -> Array:
 def _padded(args: Sequence[Array], attrs: Any) -> Array | None:
     if attrs.pad_mode != "constant":
         return None
-    widths = np.reshape([int(width) for width in attrs.pad_width], (-1, 2))
-    return np.pad(args[0], widths, constant_values=attrs.pad_value)
+    return np.pad(args[0], np.reshape(pad_widths(attrs), (-1, 2)), constant_values=attrs.pad_value)
 
 
 def _dequantized(args: Sequence[Array], attrs: Any) -> Array | None:

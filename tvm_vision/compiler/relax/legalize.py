@@ -13,7 +13,7 @@ from tvm.relax.utils import gen_call_tir_inputs
 from ...topi.arg_reduce import arg_reduce, places_in_int32
 from ...topi.borders import borders
 from ...topi.transposed_convolution import TransposedAxis, transposed_convolution, whole_phases
-from .operators import fixed_shape
+from .operators import fixed_shape, pad_widths
 from .rewriting import constant_of
 
 
@@ -103,11 +103,9 @@ def _transposed_convolution(builder: relax.BlockBuilder, call: relax.Call) -> re
 
 def _borders(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """Without a branch, and along other axes each element at its own place."""
-    widths, attrs = [int(width) for width in call.attrs.pad_width], call.attrs
-    return builder.call_te(
-        borders, call.args[0], widths[::2], widths[1::2], str(attrs.pad_mode),
-        float(attrs.pad_value), primfunc_name_hint="pad",
-    )  # fmt: skip
+    attrs = call.attrs
+    around = (pad_widths(attrs), str(attrs.pad_mode), float(attrs.pad_value))
+    return builder.call_te(lambda x: borders(x, *around), call.args[0], primfunc_name_hint="pad")
 
 
 def _comparison(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:

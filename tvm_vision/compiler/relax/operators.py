@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from tvm import relax
@@ -29,6 +30,18 @@ def fixed_shape(expr: Any) -> tuple[int, ...] | None:
         return None
     found = [getattr(extent, "value", None) for extent in extents]
     return None if None in found else tuple(int(extent) for extent in found if extent is not None)
+
+
+def pad_widths(attrs: Any) -> list[tuple[int, int]]:
+    """How many elements a ``relax.nn.pad`` of these attributes adds before and after each axis."""
+    widths = [int(width) for width in attrs.pad_width]
+    return list(zip(widths[::2], widths[1::2], strict=True))
+
+
+def padded_alike(attrs: Any, value: Any, widths: Iterable[tuple[int, int]]) -> relax.Call:
+    """A ``relax.nn.pad`` of another tensor, in the mode and with the number of these attributes."""
+    flat = [int(width) for side in widths for width in side]
+    return relax.op.nn.pad(value, flat, str(attrs.pad_mode), float(attrs.pad_value))
 
 
 def elements_of(expr: Any) -> int | None:

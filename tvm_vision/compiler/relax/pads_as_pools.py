@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import tvm
 from tvm import relax
 
-from .operators import fixed_shape, operator_of
-from .rewriting import rewritten
+from .operators import fixed_shape, operator_of, pad_widths, padded_alike
+from .rewriting import calls_any, rewritten
 
+_PAD = "relax.nn.pad"
 # By dimensions of the image.
 _POOLS: dict[int, tuple[str, Callable[..., relax.Expr]]] = {
     4: ("relax.nn.max_pool2d", relax.op.nn.max_pool2d),
@@ -33,7 +33,7 @@ class PadsAsPools:
 
     def put(self, mod: tvm.IRModule) -> tvm.IRModule:
         """``main`` with pools in place of padding around the pixels."""
-        return rewritten(mod, _Pools(mod, self.pads))
+        return rewritten(mod, _Pools(mod, self.pads)) if calls_any(mod, [_PAD]) else mod
 
     def take_back(self, mod: tvm.IRModule) -> tvm.IRModule:
         """``main`` with the padding again, of the axes that pixels are by then."""
@@ -48,16 +48,16 @@ class _Pools(relax.PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        shape = fixed_shape(call) if operator_of(call) == "relax.nn.pad" else None
+        shape = fixed_shape(call) if operator_of(call) == _PAD else None
         if shape is None or len(shape) not in _POOLS:
             return call
-        widths = np.array([int(width) for width in call.attrs.pad_width]).reshape(-1, 2)
-        if widths[:2].any() or widths.min() < 0:
+        images, channels, *pixels = pad_widths(call.attrs)
+        if any((*images, *channels)) or min(map(min, pixels)) < 0:
             return call
         axes, (_, pool) = len(shape) - 2, _POOLS[len(shape)]
         distances = [_SIGN, *[1] * (axes - 2), len(self.pads) + 1]
         self.pads.append(call)
-        around = [int(width) for width in widths[2:].T.flat]
+        around = [width for of_axes in zip(*pixels, strict=True) for width in of_axes]
         return pool(call.args[0], [1] * axes, [1] * axes, around, distances)
 
 
@@ -72,7 +72,6 @@ class _Pads(relax.PyExprMutator):
         if operator_of(call) not in _OPERATORS or int(call.attrs.dilation[0]) != _SIGN:
             return call
         attrs = self.pads[int(call.attrs.dilation[-1]) - 1].attrs
-        given = iter(np.array([int(width) for width in attrs.pad_width]).reshape(-1, 2)[2:])
-        sides = [next(given) if axis in "DHW" else (0, 0) for axis in str(call.attrs.layout)]
-        widths = [int(width) for side in sides for width in side]
-        return relax.op.nn.pad(call.args[0], widths, str(attrs.pad_mode), float(attrs.pad_value))
+        pixels = iter(pad_widths(attrs)[2:])
+        widths = [next(pixels) if axis in "DHW" else (0, 0) for axis in str(call.attrs.layout)]
+        return padded_alike(attrs, call.args[0], widths)

@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from .operators import operator_of
+from .operators import operator_of, pad_widths
 from .rewriting import value_of
 
 _WINDOWS = {
@@ -64,7 +64,7 @@ def _zeros_around(pad: Any, layout: str) -> np.ndarray | None:
         return None
     if float(pad.attrs.pad_value) != 0.0 or len(layout) != pad.args[0].ty.ndim:
         return None
-    widths = np.array([int(width) for width in pad.attrs.pad_width]).reshape(-1, 2)
+    widths = np.array(pad_widths(pad.attrs)).reshape(-1, 2)
     windows = [axis for axis, name in enumerate(layout) if name in "DHW"]
     others = [axis for axis in range(len(layout)) if axis not in windows]
     if (widths < 0).any() or widths[others].any():

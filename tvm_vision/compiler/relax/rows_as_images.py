@@ -15,7 +15,7 @@ from tvm import relax
 from tvm.relax.expr_functor import mutator
 
 from .as_images import AsImages, Rule, in_images, of_bytes, shared_rules
-from .operators import fixed_shape, operator_of
+from .operators import fixed_shape, operator_of, pad_widths, padded_alike
 from .rewriting import constant_like, constant_of, value_of
 
 OP = relax.op
@@ -127,9 +127,8 @@ def _padding(rows: _Rewriter, call: Any) -> Any:
     image, attrs = rows.known(call.args[0]), call.attrs
     if image is None:
         return None
-    widths = [int(width) for width in attrs.pad_width]
-    widths[4:4] = [0, 0]
-    return OP.nn.pad(image, widths, str(attrs.pad_mode), float(attrs.pad_value))
+    *outer, of_row = pad_widths(attrs)
+    return padded_alike(attrs, image, [*outer, (0, 0), of_row])
 
 
 def _reduction(reduction: Any) -> Rule:

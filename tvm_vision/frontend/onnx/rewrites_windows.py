@@ -373,7 +373,7 @@ def pad(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     ]
     if any(end <= start for start, end in kept):
         return None
-    if all(map(_at_once, [mode] * len(shape), shape, sides)):
+    if all(_at_once(mode, size, side) for size, side in zip(shape, sides, strict=True)):
         return steps.finish(_bordered(steps, found, sides, mode))
     for axis, ((start, end), side) in enumerate(zip(kept, sides, strict=True)):
         if any(side):

@@ -18,7 +18,7 @@ from tvm_vision.topi.borders import borders
 from tvm_vision.topi.nchwc import SlidingWindow
 
 from ..kernel_calls import OPAQUE, OUT_FUSABLE
-from ..operators import BINARY, UNARY, operator_of, resized
+from ..operators import BINARY, UNARY, operator_of, pad_widths, resized
 from .convolutions import convolution, convolved, window_of
 from .rewriter import NchwcRewriter
 from .sampling import grid_sample
@@ -71,11 +71,10 @@ def of_pixels(blocks: NchwcRewriter, call: Any) -> Any:
     if value is None or result is None or len(result) != 4 or result[1] != value.shape[1]:
         return None
     if operator_of(call) == "relax.nn.pad":
-        widths, attrs = [int(width) for width in call.attrs.pad_width], call.attrs
-        if any(widths[2:4]) or min(widths) < 0:
+        widths, attrs = pad_widths(call.attrs), call.attrs
+        if any(widths[1]) or min(map(min, widths)) < 0:
             return None
-        before, after = [*widths[::2], 0], [*widths[1::2], 0]
-        form = (before, after, str(attrs.pad_mode), float(attrs.pad_value))
+        form = ([*widths, (0, 0)], str(attrs.pad_mode), float(attrs.pad_value))
         # By itself: each place of a window reads it, and would make it anew.
         around = blocks.compute(lambda x: borders(x, *form), [value.var], "pad", OPAQUE)
         return _result(blocks, around, result)
