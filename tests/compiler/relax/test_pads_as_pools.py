@@ -90,15 +90,22 @@ def check(model: onnx.ModelProto, target: str, layout: str) -> None:
 
 
 def both(model: onnx.ModelProto, target: str, layout: str) -> tuple[np.ndarray, np.ndarray]:
+    """What a network gives, and what it gives in onnxruntime."""
+    image, found = result(model, target, layout)
+    (expected,) = reference(model, image)
+    return found, expected
+
+
+def result(model: onnx.ModelProto, target: str, layout: str) -> tuple[np.ndarray, np.ndarray]:
+    """An image, and what a network makes of it."""
     shape = [size.dim_value for size in model.graph.input[0].type.tensor_type.shape.dim]
-    image = np.random.default_rng(3).standard_normal(shape).astype("float32")
+    image = np.asarray(np.random.default_rng(3).standard_normal(shape), "float32")
     module, signature = import_onnx(model)
     compiled = compile_model(module, signature, target=target, layout=layout)
     executor = executor_of(compiled, tvm.vulkan(0) if target == "vulkan" else tvm.cpu(0))
     executor.set_input(0, image)
     executor.run()
-    (expected,) = reference(model, image)
-    return executor.get_output(0).numpy(), expected
+    return image, executor.get_output(0).numpy()
 
 
 @pytest.mark.parametrize(
@@ -119,3 +126,16 @@ def test_numbers_of_every_type_are_kept(dtype: str, value: float) -> None:
         "value": np.array(value, dtype),
     }
     np.testing.assert_array_equal(*both(model_of(nodes, tensors, kind, [2, 3]), "llvm", "auto"))
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("shape", [[], [2, 3]])
+def test_nothing_around_a_tensor(shape: list[int], mode: str) -> None:
+    """A number, which onnxruntime refuses, has no axes, and its Pad no widths."""
+    nodes = [
+        helper.make_node("Relu", ["input"], ["a"]),
+        helper.make_node("Pad", ["a", "pads"], ["output"], mode=mode),
+    ]
+    tensors = {"pads": np.zeros(2 * len(shape), "int64")}
+    image, found = result(model_of(nodes, tensors, TensorProto.FLOAT, shape), "llvm", "auto")
+    np.testing.assert_array_equal(found, np.maximum(image, 0))

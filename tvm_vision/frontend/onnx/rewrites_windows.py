@@ -364,6 +364,8 @@ def pad(node: onnx.NodeProto, graph: GraphEditor) -> Nodes:
     if mode not in MODES:
         return None
     steps, sides = NodeBuilder(graph, node), _sides(node, graph)
+    if not any(map(any, sides)):
+        return steps.finish(steps("Identity", node.input[0]))
     if mode == "constant":
         return steps.finish(_with_number(node, graph, steps, sides))
     shape, found = graph.shape(node.input[0]), node.input[0]
